@@ -11,7 +11,7 @@ import pytest
 from cluster import AUTHORITIES, Cluster, settings
 from conftest import PATIENCE_S, MpiRun
 from crawls import demo_config, metrics_of, run_here, sets
-from fakes import World, network
+from fakes import FakeTransport, Network, World
 
 from crawler.agent.resume import Replay
 from crawler.agent.timing import Alarm, SystemClock
@@ -104,17 +104,12 @@ def test_a_stop_ends_a_resume_that_reads_without_end(
     assert metrics_of(session)["pages"] == metrics_of(session)["unique_pages"]
 
 
-class Backlog(Wire):
-    """A wire whose receiver takes nothing until a test says so."""
+class Slow(FakeTransport):
+    """A transport whose receiver takes nothing until a test says so."""
 
-    def __init__(self, core: Core) -> None:
-        super().__init__(network(2, seed=0)[0], core, Alarm(), SystemClock(), 1 << 20)
-        self.bytes = 1 << 40
+    bytes = 1 << 40
 
-    def deliver(self) -> None:
-        """The test asks the core itself what it wants sent."""
-
-    def backlog(self) -> int:
+    def backlog(self, rank: int) -> int:
         return self.bytes
 
 
@@ -134,7 +129,8 @@ def test_a_replay_that_waits_for_a_slow_receiver_ends_with_a_stop(
     abandoned: str, taken: bool
 ) -> None:
     core = Core(settings(), 2, Ownership(0, SiteHash(2), [0, 1]), AUTHORITIES, MemorySeen())
-    wire = Backlog(core)
+    transport = Slow(Network(2, seed=0), 0, 2)
+    wire = Wire(transport, core, Alarm(), SystemClock(), 1 << 20)
 
     async def scenario() -> None:
         replay = resuming(core, 5)
@@ -147,7 +143,7 @@ def test_a_replay_that_waits_for_a_slow_receiver_ends_with_a_stop(
         if abandoned == "before the end":
             core.abandon(in_order=True)
         if taken:
-            wire.bytes = 0
+            transport.bytes = 0
         await asyncio.wait_for(task, 10)
         if abandoned == "after the end":
             core.abandon(in_order=True)
