@@ -18,7 +18,7 @@ from crawls import assert_sound, check_warc_files, demo_config, page_rows, run_u
 from fetches import failed, fetched, found, link, response
 
 from crawler import session
-from crawler.agent.progress import RankLog
+from crawler.agent.log import RankLog
 from crawler.agent.room import with_room
 from crawler.config import Storage
 from crawler.demo.web import DemoWeb, serve

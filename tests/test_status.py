@@ -27,7 +27,8 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from crawler.agent.board import Board, Voice, bound_of
-from crawler.agent.progress import RankLog, Tally
+from crawler.agent.log import RankLog
+from crawler.agent.progress import Tally
 from crawler.agent.site_tally import SiteTally
 from crawler.demo.web import serve
 from crawler.messages import Note, SitePages, Trouble

@@ -25,11 +25,12 @@ from crawler.agent.assembly import (
 from crawler.agent.figures import Figures
 from crawler.agent.handlers import open_handlers
 from crawler.agent.job import Ending, Job
+from crawler.agent.log import RankLog
 from crawler.agent.losses import Losses
 from crawler.agent.orders import Orders
 from crawler.agent.pipeline import exchange_stage
 from crawler.agent.planning import Plan
-from crawler.agent.progress import RankLog, Tally
+from crawler.agent.progress import Tally
 from crawler.agent.questions import Questions
 from crawler.agent.resume import Replay, hold_back
 from crawler.agent.snapshots import RankSnapshot

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Final
 
 from crawler.agent.board import Board
-from crawler.agent.progress import RankLog, Tally
+from crawler.agent.log import RankLog
+from crawler.agent.progress import Tally
 from crawler.agent.timing import LoopWatch
 from crawler.agent.wire import Wire
 from crawler.core.core import Core

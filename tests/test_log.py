@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from crawler.agent.progress import RankLog
+from crawler.agent.log import RankLog
 
 
 def test_the_log_is_one_json_object_a_line(tmp_path: Path) -> None:
