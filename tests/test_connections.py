@@ -77,6 +77,7 @@ def test_connections_that_are_idle_for_long_are_closed() -> None:
         uvloop.run(main(server.url))
 
 
+@pytest.mark.interpreted
 def test_so_many_connections_are_kept_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
     """One that is closed by its server isn't kept at all."""
     monkeypatch.setattr("crawler.net.connections.MAX_IDLE", 2)
@@ -293,6 +294,7 @@ class Exchange:
         return inf
 
 
+@pytest.mark.interpreted
 @given(
     st.lists(
         st.tuples(

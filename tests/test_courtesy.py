@@ -150,7 +150,7 @@ def test_rows_without_room_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 class Scripted:
     """A fetcher that does as it is told."""
 
-    def __init__(self, end: Response | Exception) -> None:
+    def __init__(self, end: Response | BaseException) -> None:
         self.end = end
 
     async def locate(self, url: str) -> str:
@@ -163,7 +163,7 @@ class Scripted:
         max_bytes: int | None = None,
         cookie: str = "",
     ) -> Response:
-        if isinstance(self.end, Exception):
+        if isinstance(self.end, BaseException):
             raise self.end
         return self.end
 
@@ -179,17 +179,21 @@ class Scripted:
         (FetchError(Failure.TIMEOUT, address="::1"), (None, "timeout", "::1", None)),
         (FetchError(Failure.REFUSED), (None, "connection-refused", None, None)),
         (MovedError("a.example"), (None, "moved", None, None)),
+        (ZeroDivisionError(), (None, "internal", None, None)),
+        (asyncio.CancelledError(), (None, "cancelled", None, None)),
         (FetchError(Failure.DNS_FAILED), None),
         (FetchError(Failure.PRIVATE_ADDRESS), None),
         (FetchError(Failure.BAD_URL), None),
     ],
 )
-def test_each_request_is_noted(end: Response | Exception, noted: tuple[object, ...] | None) -> None:
+def test_each_request_is_noted(
+    end: Response | BaseException, noted: tuple[object, ...] | None
+) -> None:
     rows: list[Asked] = []
     sites = Sites("authority")
     clock = SystemClock()
     fetcher = NotingFetcher(Scripted(end), "page", sites, rows.append, clock, MANNERS.time)
-    if isinstance(end, Exception):
+    if isinstance(end, BaseException):
         with pytest.raises(type(end)):
             asyncio.run(fetcher.fetch("https://a.example:81/x"))
     else:

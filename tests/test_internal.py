@@ -213,6 +213,7 @@ def test_a_row_that_fails_in_a_replay_ends_no_resume(
     assert any(mark in line["url"] for line in tracebacks(session))
 
 
+@pytest.mark.interpreted
 @pytest.mark.parametrize(
     ("place", "status"),
     [

@@ -21,7 +21,6 @@ from crawler.net.tls import TlsContext
 from crawler.net.wire import Answer, Limits, LostConnectionError, WireProtocol
 from crawler.ports import (
     Failure,
-    Fetcher,
     FetchError,
     MovedError,
     Resolver,
@@ -47,8 +46,10 @@ class _Route(NamedTuple):
     login: str  # the line Proxy-Authorization, if a proxy reads the request
 
 
-class HttpFetcher(Fetcher):
-    """Makes one GET request for each URL. An async context manager, with no limit on parallelism.
+class HttpFetcher:
+    """Makes one GET request for each URL (`ports.Fetcher`).
+
+    This is an async context manager, with no limit on parallelism.
 
     When a kept connection turns out to be lost, it is unknown whether the server has read the
     request, so the request is made again. On a new connection a request is made only once. Raises

@@ -24,8 +24,8 @@ _MOVED: Final = "moved"
 _NO_REQUEST: Final = UNASKED | {Failure.DNS_FAILED}
 
 
-class NotingFetcher(Fetcher):
-    """Fetches with another fetcher, and reports each request.
+class NotingFetcher:
+    """Fetches with another fetcher, and reports each request (`ports.Fetcher`).
 
     A failure before a connection was tried counts as no request.
     """
@@ -63,24 +63,15 @@ class NotingFetcher(Fetcher):
         cookie: str = "",
     ) -> Response:
         """Make one exchange with the other fetcher, and report it."""
-        response, began = None, self._clock.now()
-        error: str | None = CANCELLED
-        server = None
+        began = self._clock.now()
         try:
             response = await self._fetcher.fetch(url, validators, max_bytes, cookie)
-            error, server = None, response.address
-        except FetchError as failed:
-            error, server = failed.failure.value, failed.address
-            raise
-        except MovedError:
-            error = _MOVED
-            raise
-        except Exception:
-            error = Failure.INTERNAL.value
-            raise
-        finally:
+        except BaseException as failed:
+            error, server = _error_of(failed)
             if error not in _NO_REQUEST:
-                self._note(self._asked(url, began, response, error, server))
+                self._note(self._asked(url, began, None, error, server))
+            raise
+        self._note(self._asked(url, began, response, None, response.address))
         return response
 
     def _asked(
@@ -109,3 +100,12 @@ class NotingFetcher(Fetcher):
             address=server,
             retry_after_s=wait_s,
         )
+
+
+def _error_of(failed: BaseException) -> tuple[str, str | None]:
+    """Return what the log calls the error of a request, and the server's address, if known."""
+    if isinstance(failed, FetchError):
+        return failed.failure.value, failed.address
+    if isinstance(failed, MovedError):
+        return _MOVED, None
+    return Failure.INTERNAL.value if isinstance(failed, Exception) else CANCELLED, None
