@@ -6,15 +6,18 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
+from unittest import mock
 
 import pytest
 from cluster import Cluster, settings
 from fakes import FakeClock, NoRepository, network
 from fetches import found, response
+from hypothesis import given
+from hypothesis import strategies as st
 
 from crawler import config, url
 from crawler.agent.fetching import FetchStage
-from crawler.agent.pipeline import busy_host_stage, dns_stage
+from crawler.agent.pipeline import _TOGETHER, busy_host_stage, dns_stage, most_waiting, parse_stage
 from crawler.agent.progress import Tally
 from crawler.agent.robots_gate import MOVED_ON, RobotsGate
 from crawler.agent.timing import Alarm, SystemClock
@@ -27,6 +30,7 @@ from crawler.ports import (
     NOFOLLOW,
     OUT_OF_SCOPE,
     REDIRECT,
+    CrawlUrl,
     Earlier,
     Failure,
     Fetched,
@@ -34,9 +38,11 @@ from crawler.ports import (
     PageRow,
     Response,
     Validators,
+    errand,
 )
 from crawler.reading.parse import finish
 from crawler.reading.reader import PageReader, make_scope
+from crawler.reading.traps import TrapMonitor
 
 A, B = "http://a.example/dir/x", "http://a.example/b"
 
@@ -129,6 +135,77 @@ def test_a_loop_may_be_one_only_by_a_shared_key(exact: bool, location: bytes) ->
     assert [link.url for link in fetched.links] == [B] * (exact and location == b"/b")
     assert fetched.followed == []
     assert read(moved(b"/b"), chain=tuple(range(19))).failure is None
+
+
+# --- reading and storing
+
+
+class Repository(NoRepository):
+    """Knows the order of the pages, and that the log names each site before it has links to it."""
+
+    def __init__(self) -> None:
+        self.stored: list[str] = []
+        self.sites = 0  # that the log names
+
+    def append(self, fetched: Fetched, part: int, follows: Callable[[PageRow], bool]) -> PageRow:
+        self.sites += fetched.joins is not None
+        assert fetched.judged_with <= self.sites
+        one = fetched.found
+        self.stored.append(one.url)
+        return PageRow(one.url, one.key, one.site, part, 0, one.hops, fetched.time, 0.5, status=200)
+
+
+@given(st.lists(st.sampled_from(["page", "page", "seed", "errand"]), max_size=40))
+def test_pages_that_wait_together_are_stored_as_if_each_was_alone(kinds: list[str]) -> None:
+    """A `seed` stands for a page on a site of its own, to which a seed redirects."""
+    repository, core, page_reader, robots = Repository(), mock.Mock(), reader(), mock.Mock()
+    admitted: list[str] = []
+
+    def admit(source: CrawlUrl, *_: object, **__: object) -> Sequence[None]:
+        admitted.append(source.url)
+        return ()
+
+    core.stored.side_effect = admit
+    pages: list[str] = []
+
+    async def walk() -> None:
+        to_parse: Queue[Fetched] = Queue()
+        for number, kind in enumerate(kinds):
+            address = f"http://{'a' if kind == 'page' else number}.example/{number}"
+            one = found(errand(address, number) if kind == "errand" else address)
+            if kind == "seed":
+                one = one._replace(chain=(url.key(A),))
+            html = "".join(f"<a href=http://{other}.example/>" for other in range(len(kinds)))
+            to_parse.put_nowait(Fetched(one, 0.0, response(address, html.encode())))
+            if kind != "errand":
+                pages.append(address)
+        traps = TrapMonitor(config.Traps())
+        tally, wire, faults = mock.Mock(), mock.AsyncMock(), Faults()
+        wire.deliver = mock.Mock()
+        stage = asyncio.create_task(
+            parse_stage(
+                to_parse, robots, page_reader, repository, core, tally, wire, SystemClock(), faults,
+                traps,
+            )
+        )  # fmt: skip
+        joined = asyncio.create_task(to_parse.join())
+        await asyncio.wait([stage, joined], return_when=asyncio.FIRST_COMPLETED)
+        if stage.done():
+            await stage
+        stage.cancel()
+        assert faults.count == 0
+
+    asyncio.run(walk())
+    assert repository.stored == pages
+    assert [address for address in admitted if "#" not in address] == pages
+    assert len(admitted) == len(kinds)
+    assert core.joining.join.call_count == kinds.count("seed")
+
+
+def test_few_pages_wait_or_are_in_hand() -> None:
+    for concurrency in range(1, 200):
+        waiting = most_waiting(concurrency)
+        assert 1 <= waiting + min(_TOGETHER, waiting) <= concurrency + 1
 
 
 def test_the_encoding_of_a_page() -> None:

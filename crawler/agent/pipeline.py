@@ -12,8 +12,9 @@ was the last one to its URL, the result goes on to `parse_stage`, which calls `c
 
 import logging
 from asyncio import Queue
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from typing import Final
 
 from crawler.agent.fetching import failed
 from crawler.agent.progress import Tally
@@ -41,6 +42,7 @@ from crawler.reading.robots import Rules
 from crawler.reading.traps import TrapMonitor
 
 _LOG = logging.getLogger("crawler")
+_TOGETHER: Final = 16  # pages that are read and stored together, at most
 
 
 async def busy_host_stage(
@@ -128,55 +130,105 @@ async def parse_stage(
 ) -> None:
     """Find the links of each page, store the page and its links, and give the links to the core.
 
+    Pages that wait take each of these three steps together. A step takes a tenth less time if
+    another page has just taken it, because code and data are still in the processor's caches.
+
     This stage never waits at a full queue. So it pauses by the clock, to let other tasks run.
     """
     turn = Turn(clock)
     while True:
-        fetched = await to_parse.get()
-        found = fetched.found
-        if found.is_errand:
-            if fetched.failure is not None:
-                rules = Rules.deny_all(fetched.failure)
-                robots.end_errand(without_errand(found.url), rules)
-            for _ in core.stored(found, (), clock.now(), response=False):
-                pass
-            wire.deliver()
-            to_parse.task_done()
-            continue
-        try:
-            for _ in reader.read(fetched):
+        waiting = [await to_parse.get()]
+        while len(waiting) < _TOGETHER and not to_parse.empty():
+            waiting.append(to_parse.get_nowait())
+        for pages in _runs(waiting, reader):
+            for fetched in pages:
+                await _read(fetched, reader, traps, faults, turn)
+            stored = []
+            for fetched in pages:
+                part = core.ownership.row_part(fetched.found)
+                store = partial(_append, repository, reader, fetched, part, traps, faults)
+                row = await with_room(store)
+                tally.add(row, fetched.detail)
+                if fetched.joins is not None:
+                    core.joining.join(*fetched.joins, fetched.found.url, clock.now())
+                if fetched.notice:
+                    _LOG.warning("%s", fetched.notice)
+                stored.append((fetched, row.status is not None))
                 await turn.rest()
-        except BaseException as error:
-            faults.note(error, "the page", found.url)
-            _spoil(fetched)
-        found = fetched.found  # reading may have changed its hops
-        part = core.ownership.row_part(found)
-        if found.chain and traps.gets_lost(fetched):
-            fetched.failure, fetched.links = Failure.TOO_MANY_REDIRECTS, []
-        try:
-            traps.compare(fetched)
-        except BaseException as error:
-            faults.note(error, "the comparison", found.url)
-            fetched.failure = fetched.failure or Failure.INTERNAL
-        row = await with_room(partial(_append, repository, reader, fetched, part, traps, faults))
-        tally.add(row, fetched.detail)
-        if fetched.joins is not None:
-            core.joining.join(*fetched.joins, found.url, clock.now())
-        if fetched.notice:
-            _LOG.warning("%s", fetched.notice)
-        response = row.status is not None
-        for _ in core.stored(
-            found,
-            fetched.followed,
-            clock.now(),
-            response=response,
-            requisites=fetched.requisites,
-        ):
-            await turn.rest()
+            for fetched, response in stored:
+                for _ in core.stored(
+                    fetched.found,
+                    fetched.followed,
+                    clock.now(),
+                    response=response,
+                    requisites=fetched.requisites,
+                ):
+                    await turn.rest()
+        for fetched in waiting:
+            if fetched.found.is_errand:
+                _end_errand(fetched, robots, core, clock.now())
         wire.deliver()
         await wire.await_room()
-        to_parse.task_done()
+        for _ in waiting:
+            to_parse.task_done()
         await turn.rest()
+
+
+def most_waiting(concurrency: int) -> int:
+    """Return how many pages may wait for `parse_stage`: 1 or more.
+
+    With those that the stage has in hand, they are at most `concurrency` + 1.
+    """
+    return max(concurrency + 1 - _TOGETHER, (concurrency + 1) // 2)
+
+
+def _runs(waiting: Iterable[Fetched], reader: PageReader) -> Iterator[list[Fetched]]:
+    """Yield the pages that may be read before one of them is stored. Errands are no pages.
+
+    A page that may bring a site into the scope is alone. The log must name the site before it has
+    a page that was judged with the site.
+    """
+    run: list[Fetched] = []
+    for fetched in waiting:
+        if fetched.found.is_errand:
+            continue
+        if reader.may_add_site(fetched.found):
+            yield run
+            yield [fetched]
+            run = []
+        else:
+            run.append(fetched)
+    yield run
+
+
+def _end_errand(fetched: Fetched, robots: RobotsGate, core: Core, now: float) -> None:
+    found = fetched.found
+    if fetched.failure is not None:
+        rules = Rules.deny_all(fetched.failure)
+        robots.end_errand(without_errand(found.url), rules)
+    for _ in core.stored(found, (), now, response=False):
+        pass
+
+
+async def _read(
+    fetched: Fetched, reader: PageReader, traps: TrapMonitor, faults: Faults, turn: Turn
+) -> None:
+    """Find the links of a page, and compare the page with others."""
+    try:
+        for _ in reader.read(fetched):
+            await turn.rest()
+    except BaseException as error:
+        faults.note(error, "the page", fetched.found.url)
+        _spoil(fetched)
+    found = fetched.found  # reading may have changed its hops
+    if found.chain and traps.gets_lost(fetched):
+        fetched.failure, fetched.links = Failure.TOO_MANY_REDIRECTS, []
+    try:
+        traps.compare(fetched)
+    except BaseException as error:
+        faults.note(error, "the comparison", found.url)
+        fetched.failure = fetched.failure or Failure.INTERNAL
+    await turn.rest()
 
 
 def _append(

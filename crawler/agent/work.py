@@ -8,7 +8,7 @@ from typing import Final
 from crawler import config
 from crawler.agent.fetching import FetchStage
 from crawler.agent.handlers import Handler, handle_stage
-from crawler.agent.pipeline import busy_host_stage, dns_stage, parse_stage
+from crawler.agent.pipeline import busy_host_stage, dns_stage, most_waiting, parse_stage
 from crawler.agent.progress import Tally
 from crawler.agent.timing import Alarm
 from crawler.agent.web import Web
@@ -77,7 +77,7 @@ def start_work(
     width = settings.fetch.concurrency
     to_resolve: asyncio.Queue[Visit] = asyncio.Queue(width)
     to_fetch: asyncio.Queue[Visit] = asyncio.Queue(width)
-    to_parse: asyncio.Queue[Fetched] = asyncio.Queue(width)
+    to_parse: asyncio.Queue[Fetched] = asyncio.Queue(most_waiting(width))
     to_handle: asyncio.Queue[Fetched] = asyncio.Queue(width) if handlers else to_parse
 
     async def ask() -> None:

@@ -212,10 +212,14 @@ class PageReader:
                 for link in fetched.links
             ]
 
+    def may_add_site(self, found: CrawlUrl) -> bool:
+        """Whether `read` may add the site of this URL to the scope, because a seed led here."""
+        return bool(found.chain) and self._scope.widens and self._scope.seed_of(found) is not None
+
     def _arrive(self, fetched: Fetched) -> None:
         """Add the site of a fetch to the scope, if redirects of a seed end here."""
         found = fetched.found
-        seed = self._scope.seed_of(found) if found.chain else None
+        seed = self._scope.seed_of(found) if self.may_add_site(found) else None
         if seed is not None and self._scope.join(found.site):
             fetched.joins = found.site, seed
             self._notice(
