@@ -131,12 +131,12 @@ async def measure(directory: Path, parts: int, pins: int, model: str, peers: Pee
         kept = np.zeros(len(sites.weights), bool)
         division = await divided(folders, held, sites, by.units, parts, kept, peers)
         links = await linked(held, sites, division, by.units, peers)
-        share = await share_of(held, links, division, by, peers)
+        share = [await share_of(held, links, division, by, peers)]
     await told("merge", timer)
     number = sum(await everywhere(peers, len(links.source)))
     settings = Settings(pins_per_rank=pins)
     with Timer() as timer:
-        part = await best(share, division.site, number, parts, by, settings, peers)
+        part = await best(share.pop(), division.site, number, parts, by, settings, peers)
     await told("search", timer)
     with Timer() as timer:
         counts = await counting.count(held, links, division.weights, part, parts, peers)

@@ -258,8 +258,9 @@ def volume(h: Hypergraph, part: Ids) -> int:
         ("page-hypergraph", 3000, 4),
         *(
             pytest.param(model, 30_000, 16, marks=pytest.mark.slow)
-            for model in ("page-graph", "page-hypergraph", "site-messages", "hybrid")
+            for model in ("page-graph", "page-hypergraph", "site-messages")
         ),
+        pytest.param("hybrid", 3000, 4, marks=pytest.mark.slow),
     ],
 )
 def test_what_ranks_coarsen_costs_hardly_more(model: str, vertices: int, parts: int) -> None:

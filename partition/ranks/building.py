@@ -117,12 +117,18 @@ async def build(
     division = await divided(folders, held, sites, kind, parts, kept, peers)
     settings.progress("merging the nets of the ranks")
     links = await linked(held, sites, division, kind, peers)
-    share = await share_of(held, links, division, MODELS[model], peers)
     others = links.target != held.key[links.source]
     number = sum(await everywhere(peers, int(others.sum())))
     began = time.perf_counter() - compiled.seconds()
-    found = await best(share, division.site, number, parts, MODELS[model], settings, peers)
-    del share
+    found = await best(  # alone holds the share, so that it can drop it
+        await share_of(held, links, division, MODELS[model], peers),
+        division.site,
+        number,
+        parts,
+        MODELS[model],
+        settings,
+        peers,
+    )
     seconds = time.perf_counter() - compiled.seconds() - began
     settings.progress("counting")
     hashed = (await peers.bcast(evaluate.site_hashes(sites.names, parts)))[division.site]

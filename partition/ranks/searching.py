@@ -38,8 +38,8 @@ class _Units:
     """
 
     nets: Hypergraph  # of the messages; no nets if only the volume counts
-    low: Ints  # of each pair of linked units: the ends, the lower one first
-    high: Ints
+    low: Ints | Ids  # of each pair of linked units: the ends
+    high: Ints | Ids
     lengths: Ints  # of each pair, of the URLs of its links
     site: Ids | None  # of each unit; None if the ranks have united units of several sites
     links: int  # of the web
@@ -59,7 +59,11 @@ class _Units:
 
     def graph(self, unit: Ids) -> Graph:
         """Return the graph of groups of units."""
-        return models.graph_of(*self._pairs(unit), self.weights(unit))
+        weights = self.weights(unit)
+        if len(weights) == len(unit):  # one unit each: pairs are distinct already
+            low, high = unit[self.low].astype(np.int64), unit[self.high].astype(np.int64)
+            return models.graph_of(low, high, self.lengths, weights)
+        return models.graph_of(*self._pairs(unit), weights)
 
     def hypergraph(self, unit: Ids, objective: Objective) -> Hypergraph:
         """Return the hypergraph of groups of units."""
@@ -117,10 +121,9 @@ def _units(known: Whole, site: Ids, links: int, model: Model) -> _Units:
     of = site if len(site) else None
     if model.hyper:
         return _Units(known.hypergraph, known.low, known.high, known.costs, of, links)
-    pairs, nets = known.hypergraph, known.hypergraph
-    low, high, costs = models.summed(pairs.pins[::2], pairs.pins[1::2], pairs.costs)
+    nets = known.hypergraph
     none = Hypergraph(np.zeros(1, np.int64), nets.pins[:0], nets.costs[:0], nets.weights)
-    return _Units(none, low, high, costs, of, links)
+    return _Units(none, nets.pins[::2], nets.pins[1::2], nets.costs, of, links)
 
 
 async def best(
