@@ -11,6 +11,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 import zipfile
 from collections import Counter
 from collections.abc import Iterator
@@ -127,7 +128,7 @@ def test_an_index_is_that_of_cdxj_indexer(answers: list[Any], run: int, batch: i
 
 def test_a_crawl_goes_on_without_an_index(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     store = RankStore(tmp_path, 0, Storage(), user_agent="", obeys_robots=True)
-    with mock.patch.object(cdxj, "TemporaryFile", side_effect=OSError(28, "No space left")):
+    with mock.patch.object(tempfile, "TemporaryFile", side_effect=OSError(28, "No space left")):
         with mock.patch.object(cdxj, "_RUN", 2), mock.patch.object(cdxj, "_BATCH", 1):
             for name in "abc":
                 store.append(fetched(response(f"http://a.example/{name}")), 0)

@@ -172,7 +172,8 @@ def sockets_without_descriptor() -> list[socket.socket]:
     """Sockets whose descriptors something else has closed: they will close those of others."""
     found = []
     for one in gc.get_objects():
-        if isinstance(one, socket.socket) and one.fileno() >= 0:
+        # isinstance would fail at a weak proxy whose object is gone
+        if issubclass(type(one), socket.socket) and one.fileno() >= 0:
             try:
                 os.fstat(one.fileno())
             except OSError:
