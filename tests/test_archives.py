@@ -126,6 +126,7 @@ def test_an_index_is_that_of_cdxj_indexer(answers: list[Any], run: int, batch: i
         assert names == {".cdxj", ".gz", ".log"}
 
 
+@pytest.mark.interpreted
 def test_a_crawl_goes_on_without_an_index(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     store = RankStore(tmp_path, 0, Storage(), user_agent="", obeys_robots=True)
     with mock.patch.object(tempfile, "TemporaryFile", side_effect=OSError(28, "No space left")):
