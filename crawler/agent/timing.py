@@ -10,7 +10,7 @@ from typing import Final
 
 from crawler.ports import Clock
 
-_TURN_S: Final = 0.015
+_TURN_S: Final = 0.01
 _BEAT_S: Final = 0.02  # between two looks at an event loop that is busy
 _IDLE_BEAT_S: Final = 0.32  # the same, after a while in which it had little to do
 _BUSY: Final = 0.1  # of a processor
