@@ -155,6 +155,7 @@ class Repository(NoRepository):
         return PageRow(one.url, one.key, one.site, part, 0, one.hops, fetched.time, 0.5, status=200)
 
 
+@pytest.mark.interpreted
 @given(st.lists(st.sampled_from(["page", "page", "seed", "errand"]), max_size=40))
 def test_pages_that_wait_together_are_stored_as_if_each_was_alone(kinds: list[str]) -> None:
     """A `seed` stands for a page on a site of its own, to which a seed redirects."""

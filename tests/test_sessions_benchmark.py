@@ -41,6 +41,7 @@ def test_the_numbers_of_parts_are_matched_before_pages_count_as_moved(bench: Mod
     assert bench.matched(new, old, 3).tolist() == [0, 0, 1, 1, 1, 2, 2]
 
 
+@pytest.mark.interpreted  # the benchmark replaces a method of Claims
 def test_each_rule_gives_every_page_to_one_rank(bench: ModuleType, tmp_path: Path) -> None:
     """Two listed sites, each with half of the links; a third site has three links from part 1."""
     pages = np.arange(12)
