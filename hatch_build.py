@@ -48,7 +48,10 @@ def compile_modules(directory: Path) -> dict[str, Path]:
 def _extension(name: str, source: Path) -> Extension:
     digest = hashlib.sha256(source.read_bytes()).hexdigest()
     return Extension(
-        name, [str(source.relative_to(_ROOT))], define_macros=[("ABC_SOURCE", f'"{digest}"')]
+        name,
+        [str(source.relative_to(_ROOT))],
+        define_macros=[("ABC_SOURCE", f'"{digest}"')],
+        extra_compile_args=["-O3"],  # CFLAGS of the environment replace the options of Python
     )
 
 
