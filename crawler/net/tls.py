@@ -42,7 +42,7 @@ def make_context(fetch: config.Fetch) -> ssl.SSLContext:
 
     Raises UserError if a file of `fetch.ca_files` can't be used.
     """
-    context = _trusting_system()
+    context = ssl.create_default_context()
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_ciphers(_SUITES)
     context.set_alpn_protocols(["http/1.1"])
@@ -62,15 +62,3 @@ def make_context(fetch: config.Fetch) -> ssl.SSLContext:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
     return context
-
-
-def _trusting_system() -> ssl.SSLContext:
-    """Return a context that trusts what the system trusts.
-
-    If OpenSSL finds the certificates by itself, no other thread runs meanwhile.
-    """
-    places = ssl.get_default_verify_paths()
-    try:
-        return ssl.create_default_context(cafile=places.cafile, capath=places.capath)
-    except ssl.SSLError:  # a file without certificates
-        return ssl.create_default_context()
