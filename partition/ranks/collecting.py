@@ -1,7 +1,7 @@
 """Collects the links of all pages at rank 0, which predicts the time of the crawl from them.
 
 The tables of links are read once more, without URLs. Rank 0 needs 4 bytes for each link and about
-30 for each page. Pages are numbered by key and sites by name, as in one process. So the prediction
+60 for each page. Pages are numbered by key and sites by name, as in one process. So the prediction
 is that of one process.
 """
 
