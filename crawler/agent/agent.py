@@ -82,7 +82,6 @@ class Agent:
         self._transport = transport
         self._job = job
         self._logs = plan.logs[rank] if plan.logs else ()  # those that this rank reads
-        self._state: CoreSnapshot | None = None  # what this rank knew at the end
         self._lost = False
         allow_files(settings, len(self._logs))
         self._clock = SystemClock()
@@ -219,7 +218,7 @@ class Agent:
 
         All ranks must call this. Nothing is written if one of them didn't know the whole state.
         """
-        state, self._state = self._state, None
+        state = self._last_state()
         if state is not None:
             about = state.about
             about.pages = self._core.pages + (self._replay.pages if self._replay else 0)
@@ -308,7 +307,6 @@ class Agent:
             _LOG.info("over")
             for task in (*work.asking, *work.storing, *others):
                 task.cancel()
-            self._state = None if self._lost else self._last_state()
         if self._lost:
             raise LostRankError
 
@@ -329,7 +327,7 @@ class Agent:
         """Return what this rank knows at the end, or None if a snapshot can't hold it."""
         try:
             return self._core.resumption.state(self._stores.keep)
-        except NoRoomError as error:
+        except (OSError, NoRoomError) as error:
             _LOG.warning("no snapshot: %s", error)
             return None
 
