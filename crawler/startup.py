@@ -14,6 +14,10 @@ from types import ModuleType
 # numpy would start a thread for each core, which waits busily. Nothing here multiplies matrices.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
+# pyarrow's own allocator asks for pages of 2 MB, and the kernel clears the whole of each page. The
+# tables of a few thousand pages then took 40 MB more memory on each rank, and more CPU time.
+os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
+
 # Python searches for garbage each time that 700 objects are new. While modules are imported there
 # is none, and these searches took 8 % of the CPU time of a crawl of two pages. The last search is
 # at the exit. The agent of a crawl sets another threshold (`agent.timing`).
