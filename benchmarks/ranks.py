@@ -9,9 +9,9 @@ stay within their site, and most others lead to 4 of the 40 sites of a group. `m
 parts of the sites, or of the units of another model (`--model`). Without mpirun, `measure` does
 what `partition build` does in one process. For each step and each rank it prints the seconds, the
 CPU seconds, and the peak of memory so far. A rank that waits for others uses next to no CPU time.
-The last line has the messages and a digest of the parts of all pages. This line must be the same
-for each number of ranks. With `--pins N` the ranks coarsen until one rank has N pins at most. Then
-the line is the same for two ranks or more.
+The last line has the messages, the volume, the larger imbalance, and a digest of the parts of all
+pages. This line must be the same for each number of ranks. With `--pins N` the ranks coarsen until
+one rank has N pins at most. Then the line is the same for two ranks or more.
 """
 
 import hashlib
@@ -29,6 +29,7 @@ from crawler import url
 from crawler.commandline import has_other_ranks
 from crawler.ports import Peers
 from partition import graph, planning
+from partition.evaluate import Evaluation
 from partition.job import DEFAULT_MODEL
 from partition.models import MODELS, Units
 from partition.ranks import counting, merging, reading
@@ -113,7 +114,7 @@ def measure_alone(directory: Path, parts: int, model: str) -> None:
     made: list = []
     told("read", lambda: graph.read([directory]))
     told("search", lambda: planning.plan(made[0], model, parts, Settings()))
-    _show_result(made[1].counts.messages_page_part, made[0].key, made[1].part)
+    _show_result(made[1].counts, made[0].key, made[1].part)
 
 
 async def measure(directory: Path, parts: int, pins: int, model: str, peers: Peers) -> int:
@@ -144,7 +145,7 @@ async def measure(directory: Path, parts: int, pins: int, model: str, peers: Pee
     rows = (held.pages()[0], part[division.of_page])
     keys, of_page = await gathered(peers, rows)
     if counts is not None:
-        _show_result(counts.messages_page_part, keys, of_page)
+        _show_result(counts, keys, of_page)
     return 0
 
 
@@ -157,10 +158,16 @@ def _figures(what: str, timer: Timer) -> dict[str, object]:
     }
 
 
-def _show_result(messages: int, keys: np.ndarray, part: np.ndarray) -> None:
+def _show_result(counts: Evaluation, keys: np.ndarray, part: np.ndarray) -> None:
     by_key = part[np.argsort(keys)].astype(np.int32)
-    digest = hashlib.sha256(by_key.tobytes()).hexdigest()[:16]
-    show({"messages": messages, "pages": len(part), "digest": digest})
+    shown = {
+        "messages": counts.messages_page_part,
+        "volume_bytes": counts.volume_bytes,
+        "imbalance": max(counts.imbalances),
+        "pages": len(part),
+        "digest": hashlib.sha256(by_key.tobytes()).hexdigest()[:16],
+    }
+    show(shown)
 
 
 def run(
