@@ -1,9 +1,10 @@
 """The stages from the workbench to the log, as running tasks."""
 
 import asyncio
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, Final, TypeVar
+
+import msgspec
 
 from crawler import config
 from crawler.agent.fetching import FetchStage
@@ -24,12 +25,44 @@ from crawler.session import RankStore
 _AWAITING_NAMES: Final = 1024  # visits at a time; many, because a dead host name takes long
 _PARSE_GRACE_S: Final = 5.0  # when the work is broken off: time to store what was fetched
 
+T = TypeVar("T")
 
-@dataclass(frozen=True, slots=True)
-class Work:
+
+class _Shared(asyncio.Queue[T]):
+    """A bounded queue of a stage that many tasks share.
+
+    `start` starts a further task whenever the last idle task gets something, up to `most` tasks.
+    Starting all of them at once took 8 ms of each crawl, and most crawls need few.
+    """
+
+    def __init__(self, maxsize: int, most: int, start: Callable[[], object]) -> None:
+        super().__init__(maxsize)
+        self._idle = 0
+        self._more = most
+        self._start = start
+
+    def start_one(self) -> None:
+        """Start a task, if there may be more."""
+        if self._more:
+            self._more -= 1
+            self._start()
+
+    async def get(self) -> T:
+        """Return the next item. If no other task waits for one, start a further task."""
+        self._idle += 1
+        try:
+            item = await super().get()
+        finally:
+            self._idle -= 1
+        if not self._idle:
+            self.start_one()
+        return item
+
+
+class Work(msgspec.Struct, frozen=True):
     """The stages from the workbench to the log, as running tasks."""
 
-    asking: Sequence[asyncio.Task[None]]  # the stages up to FetchStage
+    asking: Sequence[asyncio.Task[None]]  # the stages up to FetchStage; more begin later
     to_handle: asyncio.Queue[Fetched]
     to_parse: asyncio.Queue[Fetched]
     storing: Sequence[asyncio.Task[None]]  # the stages behind it
@@ -75,8 +108,16 @@ def start_work(
 ) -> Work:
     """Start the stages. `first_request`: the earliest time at which a visit may begin."""
     width = settings.fetch.concurrency
-    to_resolve: asyncio.Queue[Visit] = asyncio.Queue(width)
-    to_fetch: asyncio.Queue[Visit] = asyncio.Queue(width)
+    asking: list[asyncio.Task[None]] = []
+
+    def begin(one: Coroutine[Any, Any, None]) -> None:
+        asking.append(tasks.create_task(one))
+
+    def resolve() -> None:
+        begin(dns_stage(to_resolve, web.pages, core, to_fetch, to_parse, alarm, clock, faults))
+
+    to_resolve = _Shared[Visit](width, _AWAITING_NAMES, resolve)
+    to_fetch = _Shared[Visit](width, width, lambda: begin(fetching.run()))
     to_parse: asyncio.Queue[Fetched] = asyncio.Queue(most_waiting(width))
     to_handle: asyncio.Queue[Fetched] = asyncio.Queue(width) if handlers else to_parse
 
@@ -97,16 +138,10 @@ def start_work(
         clock,
         faults,
     )
-    asking = []
     if not core.is_server:
-        asking = [
-            ask(),
-            *(
-                dns_stage(to_resolve, web.pages, core, to_fetch, to_parse, alarm, clock, faults)
-                for _ in range(_AWAITING_NAMES)
-            ),
-            *(fetching.run() for _ in range(width)),
-        ]
+        begin(ask())
+        to_resolve.start_one()
+        to_fetch.start_one()
     parsing = parse_stage(
         to_parse,
         web.robots,
@@ -120,5 +155,4 @@ def start_work(
         traps,
     )
     storing = [parsing, handle_stage(to_handle, handlers, to_parse)] if handlers else [parsing]
-    asks = [tasks.create_task(one) for one in asking]
-    return Work(asks, to_handle, to_parse, [tasks.create_task(one) for one in storing])
+    return Work(asking, to_handle, to_parse, [tasks.create_task(one) for one in storing])
