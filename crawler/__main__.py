@@ -48,7 +48,8 @@ def main(words: Sequence[str] | None = None) -> int:
     crawler.startup.begin()
     try:
         with only_first_tells():
-            arguments = make_parser().parse_args(words)
+            words = sys.argv[1:] if words is None else words
+            arguments = make_parser(first=next(iter(words), None)).parse_args(words)
         with nullcontext() if arguments.command in _CRAWLS else session.mistakes_told():
             module, _, function = COMMANDS[arguments.command].partition(":")
             command = getattr(import_module(f"crawler.commands.{module}"), function)
