@@ -112,7 +112,7 @@ def test_the_short_cut_finds_what_the_tokeniser_finds(pieces: list[str]) -> None
     html = "".join(pieces)
     short = head(html)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("crawler.reading.parse.head._USUAL", re.compile(r"(?!)"))
+        patch.setattr("crawler.reading.parse.head._usual", lambda: re.compile(r"(?!)"))
         assert head(html) == short
 
 

@@ -1,6 +1,5 @@
 """Loads a configuration: from a file, from another configuration, and from `--set`."""
 
-import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -29,6 +28,8 @@ def load(
     `overrides` have the form `table.key=value`, and replace what the file says. `values` replace
     both. Raises UserError with the first mistake and the number of further ones.
     """
+    import tomllib  # noqa: PLC0415  only rank 0 reads TOML
+
     where = str(path) if path else "configuration"
     raw: dict[str, Any] = {}
     for name, table in before or ():
@@ -108,6 +109,8 @@ def _parse_override(text: str) -> tuple[str, str, object]:
 
     All tables `[[sites]]` together are one value, without a key.
     """
+    import tomllib  # noqa: PLC0415  only rank 0 reads TOML
+
     name, equals, value = text.partition("=")
     table, dot, key = name.strip().partition(".")
     if not equals or bool(dot and key) is (table == _SITES):

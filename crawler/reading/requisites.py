@@ -10,7 +10,6 @@ from typing import Final
 from crawler import config
 from crawler.ports import Fetched, Response
 from crawler.reading.media import HTML_TYPES, types_of
-from crawler.reading.parse import of_sheet
 from crawler.reading.scope import Scope
 
 # Steps from a page: its sheet, a sheet that this one imports, and so on, to an image or a font. A
@@ -38,6 +37,8 @@ class Requisites:
 
     def of_sheet(self, response: Response) -> Generator[None, None, list[str]]:
         """Return the URLs that a style sheet needs, in steps."""
+        from crawler.reading.parse.requisites import of_sheet  # noqa: PLC0415  few crawls want them
+
         return (yield from of_sheet(response, self._max_links, self._max_link_bytes))
 
     def of_requisite(

@@ -26,7 +26,6 @@ from crawler.reading.parse.encoding import declared_encoding, decode
 from crawler.reading.parse.headers import page_directives
 from crawler.reading.parse.kinds import MediaTypes
 from crawler.reading.parse.page import Page, extract, form_of, read, read_headers
-from crawler.reading.parse.requisites import of_sheet
 from crawler.reading.steps import finish
 
 __all__ = [
@@ -40,7 +39,6 @@ __all__ = [
     "form_of",
     "is_html",
     "media_type",
-    "of_sheet",
     "page_directives",
     "read",
     "read_headers",

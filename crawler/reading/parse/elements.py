@@ -11,8 +11,7 @@ from importlib import import_module
 from typing import Final, Protocol
 
 from crawler.ports import NOFOLLOW
-from crawler.reading.parse import xhtml
-from crawler.reading.parse.tokens import attributes_of, tags
+from crawler.reading.parse.tokens import Tag, attributes_of, tags
 
 Element = tuple[str, Mapping[str, str]]  # name and attributes, in lower case
 
@@ -94,8 +93,15 @@ def elements(
             return Scanner(utf8, names, references, room, NOFOLLOW, metas)
         found = tags(text, names)
     else:
-        found = xhtml.tags(text, names, default=form is Form.XHTML)
+        found = xhtml_tags(text, names, form)
     return (tag and (tag[0], attributes_of(tag[1])) for tag in found)
+
+
+def xhtml_tags(text: str, names: frozenset[str], form: Form) -> Iterator[Tag | None]:
+    """Iterate over the start tags with these names in a page of XHTML or other XML."""
+    from crawler.reading.parse import xhtml  # noqa: PLC0415  few crawls meet such a page
+
+    return xhtml.tags(text, names, default=form is Form.XHTML)
 
 
 def head_of(read: Iterator[Element | None]) -> tuple[str, str] | None:

@@ -2,12 +2,11 @@
 
 import re
 from collections.abc import Generator, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from html import unescape
 from typing import Final, NamedTuple
 
-from crawler.reading.parse import xhtml
-from crawler.reading.parse.elements import Form
+from crawler.reading.parse.elements import Form, xhtml_tags
 from crawler.reading.parse.texts import collapse, find_attributes
 from crawler.reading.parse.tokens import SPACE, tags
 
@@ -20,22 +19,29 @@ _NAMES: Final = frozenset({"html", "title"})
 _TITLE_END: Final = re.compile(r"</[tT][iI][tT][lL][eE](?=[\t\n\f\r />])")
 _LANGUAGE: Final = re.compile(r"[a-z]{1,8}(?:-[a-z0-9]{1,8}){0,7}")
 
-# The beginning of most pages, up to the end of the title. One match of this pattern takes a third
-# of the time that the tokeniser takes. It matches only where both find the same: no tag, comment or
-# script before the title holds another `<`.
 _ATTRIBUTES: Final = (
     rf"""(?:[\t\n\f\r /]*+[^\t\n\f\r />="'<]++"""
     rf"""(?:{SPACE}*+={SPACE}*+(?:"[^"<]*+"|'[^'<]*+'|[^\t\n\f\r >"'<=]++))?)*+[\t\n\f\r /]*+"""
 )
-_USUAL: Final = re.compile(
-    rf"""[^<]*+ (?:<!(?i:doctype)[^<>]*+>[^<]*+)?+
-    (?:<(?i:html)(?=[\t\n\f\r />])({_ATTRIBUTES})>[^<]*+)?+
-    (?:<(?: (?i:head|meta|link|base)(?=[\t\n\f\r />]){_ATTRIBUTES}>
-    | !--(?!-?>)[^-<]*+(?:-(?!-)[^-<]*+)*+-->
-    | (?P<raw>script|style)(?=[\t\n\f\r />]){_ATTRIBUTES}>[^<]*+</(?P=raw)> )[^<]*+)*+
-    <(?i:title)(?=[\t\n\f\r />]){_ATTRIBUTES}>([^<]*+)</(?i:title)(?=[\t\n\f\r />])""",
-    re.VERBOSE,
-)
+
+
+@cache
+def _usual() -> re.Pattern[str]:
+    """Return the pattern of the beginning of most pages, up to the end of the title.
+
+    One match takes a third of the time that the tokeniser takes. The pattern matches only where
+    both find the same: no tag, comment or script before the title holds another `<`. It is compiled
+    when it is needed, because the compiled scanner finds the title itself.
+    """
+    return re.compile(
+        rf"""[^<]*+ (?:<!(?i:doctype)[^<>]*+>[^<]*+)?+
+        (?:<(?i:html)(?=[\t\n\f\r />])({_ATTRIBUTES})>[^<]*+)?+
+        (?:<(?: (?i:head|meta|link|base)(?=[\t\n\f\r />]){_ATTRIBUTES}>
+        | !--(?!-?>)[^-<]*+(?:-(?!-)[^-<]*+)*+-->
+        | (?P<raw>script|style)(?=[\t\n\f\r />]){_ATTRIBUTES}>[^<]*+</(?P=raw)> )[^<]*+)*+
+        <(?i:title)(?=[\t\n\f\r />]){_ATTRIBUTES}>([^<]*+)</(?i:title)(?=[\t\n\f\r />])""",
+        re.VERBOSE,
+    )
 
 
 class Head(NamedTuple):
@@ -56,12 +62,12 @@ def usual_head(attributes: str, title: str) -> Head:
 def reading_head(text: str, form: Form) -> Generator[None, None, Head]:
     """Return the first title in the text of a page, and the language of its `html`, in steps."""
     is_html = form is Form.HTML
-    if is_html and (usual := _USUAL.match(text, 0, _USUALLY_READ)):
+    if is_html and (usual := _usual().match(text, 0, _USUALLY_READ)):
         attributes, _, title = usual.groups("")
         return usual_head(attributes, title)
     text = text[:_READ]
     language = None
-    read = tags(text, _NAMES) if is_html else xhtml.tags(text, _NAMES, default=form is Form.XHTML)
+    read = tags(text, _NAMES) if is_html else xhtml_tags(text, _NAMES, form)
     for tag in read:
         if tag is None:
             yield

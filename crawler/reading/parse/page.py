@@ -7,13 +7,11 @@ from typing import Final, NamedTuple
 
 from crawler.ports import NOFOLLOW, Anchor, Response
 from crawler.reading.media import XHTML, charset_source
-from crawler.reading.parse.anchors import reading_anchors
 from crawler.reading.parse.elements import Form, reads_bytes
 from crawler.reading.parse.encoding import decoding_as, encoding_of
 from crawler.reading.parse.head import Head, header_language, reading_head
 from crawler.reading.parse.headers import page_directives, reading_links
 from crawler.reading.parse.links import MAX_LINKS, reading, refresh_target
-from crawler.reading.parse.requisites import of_page
 from crawler.reading.parse.resolution import MAX_LINK_BYTES
 from crawler.reading.steps import finish
 
@@ -98,10 +96,14 @@ def read(
         head = yield from reading_head(text, form)
     page = _page(response, encoding, links, metas, agent, head)
     if requisites:
+        from crawler.reading.parse.requisites import of_page  # noqa: PLC0415  few crawls want them
+
         needed = yield from of_page(text, url, encoding, form, max_links, max_link_bytes)
         page = page._replace(requisites=needed)
     if meant is None:
         return page
+    from crawler.reading.parse.anchors import reading_anchors  # noqa: PLC0415  few crawls want them
+
     said = yield from reading_anchors(text, form, elements, max_links, meant, links)
     return page._replace(anchors=said)
 

@@ -13,7 +13,7 @@ same change there.
 import re
 import sys
 from collections.abc import Generator, Iterator, Mapping
-from functools import lru_cache
+from functools import cache, lru_cache
 from html.entities import html5
 from typing import Final, Self
 
@@ -229,14 +229,22 @@ ATTRIBUTE_NAMES: Final = (
 )  # fmt: skip
 _NAMED: Final = rf"(?:{'|'.join(map(_any_case, ATTRIBUTE_NAMES))})(?=[\t\n\f\r />=]|\Z)"
 _OTHERS: Final = _possessive(rf"(?: [\t\n\f\r /]*+ (?!{_NAMED}) {ATTRIBUTE} )", "*")
-_NAMED_ATTRIBUTE: Final = re.compile(
-    rf"""
-    {_OTHERS}
-    [\t\n\f\r /]*+ ({_NAMED})
-    (?: {SPACE}*+ = {SPACE}*+ (?: "([^"]*+)" | '([^']*+)' | ([^\t\n\f\r >]*+) ) )?
-    """,
-    re.VERBOSE,
-)
+
+
+@cache
+def _named_attribute() -> re.Pattern[str]:
+    """Return the pattern of an attribute that links need.
+
+    It is compiled when it is needed, because the compiled scanner does without it.
+    """
+    return re.compile(
+        rf"""
+        {_OTHERS}
+        [\t\n\f\r /]*+ ({_NAMED})
+        (?: {SPACE}*+ = {SPACE}*+ (?: "([^"]*+)" | '([^']*+)' | ([^\t\n\f\r >]*+) ) )?
+        """,
+        re.VERBOSE,
+    )
 
 
 def attributes_of(text: str) -> Mapping[str, str]:
@@ -250,7 +258,8 @@ def attributes_of(text: str) -> Mapping[str, str]:
 
 def _attributes_of(text: str) -> dict[str, str]:
     found: dict[str, str] = {}
-    match = _NAMED_ATTRIBUTE.match(text)
+    read = _named_attribute().match
+    match = read(text)
     for _ in range(MOST_NAMED):
         if not match:
             break
@@ -258,7 +267,7 @@ def _attributes_of(text: str) -> dict[str, str]:
         name = name.lower()
         if name not in found:
             found[name] = value_of(name, double or single or bare or "")
-        match = _NAMED_ATTRIBUTE.match(text, match.end())
+        match = read(text, match.end())
     return found
 
 
