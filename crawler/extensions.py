@@ -10,9 +10,10 @@ import logging
 import operator
 import traceback
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+
+import msgspec
 
 from crawler.commandline import guess
 from crawler.ports import UserError
@@ -29,8 +30,7 @@ _SLOW_S: Final = 0.05  # all else of the rank waits for the answer
 _SLOW_CALLS: Final = 3  # this many are worth a warning; a single one may be an accident
 
 
-@dataclass(frozen=True)
-class Kind(Generic[T]):
+class Kind(msgspec.Struct, Generic[T], frozen=True):
     """A kind of plug-ins. `check` returns an answer, or raises TypeError or ValueError."""
 
     key: str  # of the configuration

@@ -11,14 +11,14 @@ The rest of the program asks a `Mode` for its properties, and never compares the
 | independent | each rank that finds it | no URL belongs to another rank |
 """
 
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from crawler import config
 
 
-@dataclass(frozen=True, slots=True)
-class Mode:
+class Mode(msgspec.Struct, frozen=True):
     """The properties of a mode."""
 
     name: str  # the value of session.mode

@@ -9,7 +9,6 @@ import struct
 import time
 import zlib
 from collections.abc import Callable
-from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import pairwise
 from pathlib import Path
@@ -23,6 +22,7 @@ from crawls import crawl_here, metrics_of, run_here, sets
 from fetches import found, response
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from servers import Page, PageServer
 from tabled import write_tables
 

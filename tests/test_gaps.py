@@ -1,11 +1,11 @@
 """Gaps between requests, against what was promised: by hand, and at random."""
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from crawler.ports import Asked, CrawlDelay, Failure
 from crawler.session.gaps import CANCELLED, Clock, Crowd, Gap, Requests

@@ -134,7 +134,7 @@ def test_tables_of_an_earlier_version_are_replaced(tmp_path: Path) -> None:
 
 WRITING = """
 import os, signal, sys
-from dataclasses import astuple
+from msgspec.structs import astuple
 from pathlib import Path
 from crawler import mpi
 from crawler.session import checked, tables

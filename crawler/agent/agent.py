@@ -11,9 +11,10 @@ import os
 import socket
 import sys
 from contextlib import AsyncExitStack
-from dataclasses import asdict
 from math import inf
 from typing import NoReturn
+
+from msgspec.structs import asdict
 
 from crawler import session, url
 from crawler.agent.assembly import (

@@ -8,8 +8,9 @@ that `planning` has made on rank 0.
 """
 
 from collections.abc import Collection, Sequence
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from crawler import config, session, url
 from crawler.agent.agent import Agent

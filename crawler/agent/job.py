@@ -5,9 +5,10 @@ new agent and the same `Job`.
 """
 
 import time
-from dataclasses import dataclass, field
 from math import inf
 from typing import Final
+
+import msgspec
 
 from crawler import session
 from crawler.agent.board import Board
@@ -19,8 +20,7 @@ CHECKPOINT: Final = "checkpoint"  # the ranks leave snapshots
 _GOES_ON: Final = frozenset({SHARED_KEYS, CHECKPOINT})
 
 
-@dataclass(frozen=True, slots=True)
-class Ending:
+class Ending(msgspec.Struct, frozen=True):
     """How a crawl ended, at one rank or on all ranks together."""
 
     complete: bool  # the frontier ran empty
@@ -43,15 +43,15 @@ class Ending:
         return "complete" if self.complete else self.stopped or "max_pages"
 
 
-@dataclass(slots=True)
-class Job:
+class Job(msgspec.Struct):
     """What a rank keeps when it replaces its agent."""
 
     board: Board
     begins_anew: bool = False  # whether the next agent begins a further run of the session
-    began: float = field(default_factory=time.monotonic)
+    began: float = msgspec.field(default_factory=time.monotonic)
     lost: int = 0  # how many ranks are lost
     left: float = -inf  # when the last agent was abandoned
     stopped: str = ""  # what ends the crawl early: the name of a signal, stop, or max_time
     stopped_at: float = 0.0
-    hashes: session.LogHashes = field(default_factory=session.LogHashes)  # of logs that are closed
+    # Of logs that are closed.
+    hashes: session.LogHashes = msgspec.field(default_factory=session.LogHashes)

@@ -11,11 +11,11 @@ import logging
 from array import array
 from collections import defaultdict
 from collections.abc import Callable, Collection, Container, Iterable, Sequence
-from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 from typing import Final
 
+import msgspec
 import numpy as np
 
 from crawler import session, url
@@ -36,16 +36,15 @@ _POLL_S: Final = 0.05
 _LOG = logging.getLogger("crawler")
 
 
-@dataclass(slots=True)
-class _Legacy:
+class _Legacy(msgspec.Struct):
     """What stands in the log of a lost client, without links."""
 
-    keys: defaultdict[str, "array[int]"] = field(
+    keys: defaultdict[str, "array[int]"] = msgspec.field(
         default_factory=lambda: defaultdict(lambda: array("Q"))
     )  # of all rows, by site
     pages: int = 0  # rows with a response
-    again: set[int] = field(default_factory=set)  # `LoggedPage.request_key` of second requests
-    sitemaps: list[session.LoggedSitemaps] = field(default_factory=list)
+    again: set[int] = set()  # `LoggedPage.request_key` of second requests
+    sitemaps: list[session.LoggedSitemaps] = []
 
 
 class Losses:

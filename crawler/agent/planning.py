@@ -8,8 +8,10 @@ import socket
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
 from pathlib import Path
+
+import msgspec
+from msgspec.structs import replace
 
 from crawler import config, extensions, session, url
 from crawler.agent.handlers import check_handlers
@@ -24,8 +26,7 @@ from crawler.report.correcting import correction_of
 from crawler.report.counters import check_counters
 
 
-@dataclass(frozen=True)
-class Plan:
+class Plan(msgspec.Struct, frozen=True):
     """What all ranks know before a crawl."""
 
     settings: config.Config
@@ -42,7 +43,7 @@ class Plan:
     replicated: Sequence[str] = ()  # URLs that all ranks know from the start
     joined: Sequence[session.Joined] = ()  # sites that joined the scope in earlier runs
     paused: bool = False  # whether the crawl begins no fetch until `crawler continue`
-    kept_sites: Mapping[str, int] = field(default_factory=dict)  # the parts that sites must keep
+    kept_sites: Mapping[str, int] = {}  # the parts that sites must keep
     given_up: Sequence[tuple[int, str]] = ()  # URLs that have keys of their own (url.tell_apart)
 
 

@@ -1,7 +1,6 @@
 """What a rank counts while a crawl runs."""
 
 from collections import Counter, deque
-from dataclasses import dataclass, field
 
 from crawler.agent.site_tally import SiteTally
 from crawler.messages import Trouble
@@ -11,20 +10,20 @@ from crawler.report.outcomes import failure_of
 _TROUBLES = 5  # the latest URLs that gave no page, of those that no note has told
 
 
-@dataclass(slots=True)
 class Tally:
     """Counts what this rank fetches."""
 
-    pages: int = 0  # responses
-    requisites: int = 0  # responses for requisites; all counts below but two leave them out
-    bytes: int = 0
-    requests: int = 0  # for pages and for robots.txt files
-    errors: int = 0
-    good: int = 0  # responses of success, and redirects
-    statuses: list[int] = field(default_factory=lambda: [0] * 5)  # responses by class, from 1xx
-    by_failure: Counter[str] = field(default_factory=Counter)  # rows that aren't good
-    sites: SiteTally = field(default_factory=SiteTally)
-    troubles: deque[Trouble] = field(default_factory=lambda: deque(maxlen=_TROUBLES))
+    def __init__(self) -> None:
+        self.pages = 0  # responses
+        self.requisites = 0  # responses for requisites; all counts below but two leave them out
+        self.bytes = 0
+        self.requests = 0  # for pages and for robots.txt files
+        self.errors = 0
+        self.good = 0  # responses of success, and redirects
+        self.statuses: list[int] = [0] * 5  # responses by class, from 1xx
+        self.by_failure: Counter[str] = Counter()  # rows that aren't good
+        self.sites = SiteTally()
+        self.troubles: deque[Trouble] = deque(maxlen=_TROUBLES)
 
     def add(self, row: PageRow, detail: str = "") -> None:
         """Count a row that has been stored. `detail`: more about its failure."""

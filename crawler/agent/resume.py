@@ -25,11 +25,11 @@ import logging
 from array import array
 from collections import defaultdict
 from collections.abc import Callable, Container, Iterator, Sequence
-from dataclasses import dataclass, field
 from itertools import chain
 from math import inf
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -49,15 +49,14 @@ _LOG = logging.getLogger("crawler")
 _STEP = 500  # links handled in one step, which takes a few milliseconds
 
 
-@dataclass(slots=True)
-class _Past:
+class _Past(msgspec.Struct):
     """The fetched pages that one rank owns, as far as one share of the logs holds them."""
 
     traps: TrapMonitor
     faults: Faults
     retries: bool  # whether failed URLs are fetched again
-    keys: "array[int]" = field(default_factory=lambda: array("Q"))
-    given_up: set[str] = field(default_factory=set)
+    keys: "array[int]" = msgspec.field(default_factory=lambda: array("Q"))
+    given_up: set[str] = set()
 
     def add(self, row: PageRow, *, admitted: bool) -> None:
         """`admitted`: whether a snapshot knows that the URL was admitted."""

@@ -28,7 +28,7 @@ def load(
     `overrides` have the form `table.key=value`, and replace what the file says. `values` replace
     both. Raises UserError with the first mistake and the number of further ones.
     """
-    import tomllib  # noqa: PLC0415  only rank 0 reads TOML
+    import tomllib  # noqa: PLC0415  most ranks read no TOML
 
     where = str(path) if path else "configuration"
     raw: dict[str, Any] = {}
@@ -109,7 +109,7 @@ def _parse_override(text: str) -> tuple[str, str, object]:
 
     All tables `[[sites]]` together are one value, without a key.
     """
-    import tomllib  # noqa: PLC0415  only rank 0 reads TOML
+    import tomllib  # noqa: PLC0415  most ranks read no TOML
 
     name, equals, value = text.partition("=")
     table, dot, key = name.strip().partition(".")

@@ -6,7 +6,6 @@ that send URLs are in `exchange`. See `modes`.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Final
 
@@ -23,23 +22,24 @@ Waiting = tuple[CrawlUrl, float]  # with its score
 key_of: Callable[[Link], int] = itemgetter(0)  # of a link
 
 
-@dataclass(slots=True)
 class Traffic:
     """What this rank has sent (docs/measures.md). These messages are the models', not MPI's."""
 
-    inter_part_links: int = 0  # links found that lead to URLs of other ranks
-    dropped_links: int = 0  # such links that a firewall dropped
-    inter_part_pages: int = 0  # pages of other ranks that this rank has crossed over to
-    transmissions_target_part: int = 0  # URLs sent that the memory of sent URLs didn't hold
-    messages_page_part: int = 0  # (page, other rank) pairs with a link
-    # Hashes of the pairs (source site, other rank), in 70 bytes each. Names would take twice that.
-    site_part: set[int] = field(default_factory=set)
-    claims: int = 0
-    urls_up: int = 0  # URLs sent to the server above, with or without their texts
-    urls_down: int = 0  # URLs sent to ranks below
-    batches_sent: int = 0
-    batches_received: int = 0
-    urls_to: dict[int, int] = field(default_factory=dict)  # URLs sent, by receiving rank
+    def __init__(self) -> None:
+        self.inter_part_links = 0  # links found that lead to URLs of other ranks
+        self.dropped_links = 0  # such links that a firewall dropped
+        self.inter_part_pages = 0  # pages of other ranks that this rank has crossed over to
+        self.transmissions_target_part = 0  # URLs sent that the memory of sent URLs didn't hold
+        self.messages_page_part = 0  # (page, other rank) pairs with a link
+        # Hashes of the pairs (source site, other rank), in 70 bytes each. Names would take twice
+        # that.
+        self.site_part: set[int] = set()
+        self.claims = 0
+        self.urls_up = 0  # URLs sent to the server above, with or without their texts
+        self.urls_down = 0  # URLs sent to ranks below
+        self.batches_sent = 0
+        self.batches_received = 0
+        self.urls_to: dict[int, int] = {}  # URLs sent, by receiving rank
 
     @property
     def inter_part_urls(self) -> int:

@@ -5,7 +5,6 @@ comes in pieces, so that neither writing nor reading needs memory for all of the
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Literal
 
 import msgspec
@@ -55,8 +54,7 @@ class WaitingPiece(msgspec.Struct, array_like=True, tag="waiting"):
 Piece = KeysPiece | WaitingPiece
 
 
-@dataclass(slots=True)
-class CoreSnapshot:
+class CoreSnapshot(msgspec.Struct):
     """The knowledge of one core. All pieces of keys come first. They can be read only once."""
 
     about: About

@@ -15,9 +15,10 @@ import asyncio
 from array import array
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from ipaddress import IPv4Interface
 from typing import NamedTuple
+
+import msgspec
 
 from crawler import ports
 from crawler.mpi.binding import MPI, LossTranslator, abandoned, loss_translated
@@ -38,16 +39,15 @@ _BUSY_POLL_S = 0.008  # longest pause with requests in flight: MPI moves them on
 _IDLE_POLL_S = 0.1  # longest pause otherwise: the doorbell wakes the rank
 
 
-@dataclass(slots=True)
-class _Peer:
+class _Peer(msgspec.Struct):
     """The traffic with one rank. Each buffer is kept with its request until that is complete."""
 
     remote: bool
     bell: tuple[str, int]
     window: int
-    queue: deque[bytes] = field(default_factory=deque)
-    leaving: deque[tuple[MPI.Request, bytes]] = field(default_factory=deque)
-    arriving: deque[tuple[MPI.Request, bytearray]] = field(default_factory=deque)
+    queue: deque[bytes] = msgspec.field(default_factory=deque)
+    leaving: deque[tuple[MPI.Request, bytes]] = msgspec.field(default_factory=deque)
+    arriving: deque[tuple[MPI.Request, bytearray]] = msgspec.field(default_factory=deque)
     backlog: int = 0  # bytes in `queue` and `leaving`
 
 

@@ -1,7 +1,6 @@
 """The results of requests, and the rows in which they are logged."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -163,20 +162,18 @@ class Original(NamedTuple):
     record_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class Earlier:
+class Earlier(msgspec.Struct, frozen=True):
     """What the previous session (`session.previous`) stored about a URL."""
 
     row: PageRow
     links: Sequence[tuple[str, int]]  # URLs and flags
     warc_path: Path  # of the file that the row names
-    original: Original | None = field(default=None, compare=False)  # the record, once it is read
+    original: Original | None = None  # the record, once it is read
     anchors: Sequence[Anchor] = ()  # of `links`, if they are known
     requisites: Sequence[str] = ()  # URLs
 
 
-@dataclass(slots=True)
-class Fetched:
+class Fetched(msgspec.Struct):
     """The result of a visit, on its way from the fetch stage to the repository."""
 
     found: CrawlUrl
@@ -184,17 +181,15 @@ class Fetched:
     response: Response | None = None
     failure: Failure | None = None
     address: str | None = None
-    links: list[Link] = field(default_factory=list)
-    requisites: list[Link] = field(default_factory=list)  # by their names
+    links: list[Link] = []
+    requisites: list[Link] = []  # by their names
     retries: int = 0  # requests that had failed before
     noindex: bool = False  # the page asks not to be indexed
     title: str | None = None
     language: str | None = None
     earlier: Earlier | None = None  # the earlier fetch, if the request was conditional
     sitemaps_of: Names | None = None  # the links are sitemaps that the robots.txt there names
-    lastmods: dict[int, str] = field(
-        default_factory=dict
-    )  # by index in `links`: the lastmod that a sitemap gives
+    lastmods: dict[int, str] = {}  # by index in `links`: the lastmod that a sitemap gives
     anchors: Sequence[Anchor] = ()  # of `links`, if they are wanted
     judged_with: int = 0  # how many sites had joined the scope when the links were judged
     joins: tuple[str, str] | None = None  # a site that this page brings into the scope; the seed
@@ -202,7 +197,7 @@ class Fetched:
     alike: bool = False  # as in PageRow
     notice: str = ""  # a message about this page for the user
     detail: str = ""  # more about the failure than its class, if that is known
-    rows: dict[str, bytes] = field(default_factory=dict)  # by handler: lines of JSON
+    rows: dict[str, bytes] = {}  # by handler: lines of JSON
 
     @property
     def followed(self) -> list[Link]:

@@ -6,15 +6,14 @@ the hashes of the pairs (source site, other rank) to `report/site_part.npz`.
 
 import contextlib
 import json
-import zipfile
 import zlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NotRequired, TypedDict
 
 import msgspec
 import numpy as np
+from msgspec.structs import asdict
 from numpy.typing import NDArray
 
 from crawler import session
@@ -22,8 +21,7 @@ from crawler.arrays import distinct
 from crawler.ports import UserError
 
 
-@dataclass(frozen=True, slots=True)
-class DynamicCounts:
+class DynamicCounts(msgspec.Struct, frozen=True):
     """What one rank counted under dynamic assignment."""
 
     handed: int  # URLs that this server handed to its clients
@@ -34,8 +32,7 @@ class DynamicCounts:
     clients: Mapping[str, Sequence[tuple[float, ...]]]
 
 
-@dataclass(frozen=True, slots=True)
-class Counters:
+class Counters(msgspec.Struct, frozen=True):
     """What one rank counted while it ran."""
 
     rank: int
@@ -117,7 +114,8 @@ def write_counters(
     # whose counters are missing.
     with session.replacing(directory / "report" / _SITE_PART) as file:
         np.savez(file, **arrays)
-    counted = [without(asdict(one), "site_part") for one in ranks]
+    fields = (without(asdict(one), "site_part") for one in ranks)
+    counted = [msgspec.to_builtins(one) for one in fields]
     counted += [{"rank": rank, "seconds": 0.0, "by_trap": {}} for rank in sorted(lost)]
     runs = [*read_runs(directory), {"run": run, "ranks": counted}]
     with session.replacing(directory / "report" / _COUNTERS) as file:
@@ -199,6 +197,8 @@ def _keys(array: NDArray[Any]) -> NDArray[np.uint64]:
 @contextlib.contextmanager
 def _damage_as_user_error(path: Path) -> Iterator[None]:
     """Turn the errors of reading a file into a UserError. A missing file is no error."""
+    import zipfile  # noqa: PLC0415  only rank 0 reads such files
+
     try:
         yield
     except FileNotFoundError:

@@ -5,9 +5,10 @@ These functions read metrics and return values, without I/O.
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
+
+import msgspec
 
 from crawler.pages.words import sentence, short_url
 from crawler.report.explanations import advice, meaning
@@ -29,8 +30,7 @@ class Severity(StrEnum):
     NOTE = "note"
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(msgspec.Struct, frozen=True):
     """Something to look at."""
 
     severity: Severity

@@ -6,9 +6,9 @@ functions.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final, NamedTuple, TypeVar
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -17,8 +17,7 @@ _NO_PAGE: Final = -1
 _Key = TypeVar("_Key", bound=np.integer)
 
 
-@dataclass(frozen=True, slots=True)
-class Reference:
+class Reference(msgspec.Struct, frozen=True):
     """A known web of n pages, which a crawl is compared with."""
 
     keys: NDArray[np.uint64]  # (n,): the keys of the URLs, ascending

@@ -8,25 +8,23 @@ measures that need them are null.
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from msgspec.structs import asdict
 from numpy.typing import NDArray
 
 from crawler import arrow, session, url
 from crawler.arrays import distinct
 from crawler.dataset import read_table
 from crawler.ports import PAGE, Failure, Peers
-from crawler.report.against import compare
 from crawler.report.correcting import correction_of
 from crawler.report.counters import SUMMED, read_reachable, read_runs, read_site_part, without
 from crawler.report.course import Responses, Sent, series_together
 from crawler.report.dynamic import dynamic_metrics, idle_servers, sent_to
 from crawler.report.endings import SeedTrail, seed_metrics
-from crawler.report.findings import find, imbalance
 from crawler.report.measures import Point, overlap
 from crawler.report.memory import memory_of
 from crawler.report.overview import make_overview
@@ -88,6 +86,8 @@ async def write_metrics(
         "against": None,
     }
     if info.config.session.previous:
+        from crawler.report.against import compare  # noqa: PLC0415  few sessions need it
+
         previous = Path(info.config.session.previous)
         complete = info.last.complete is True
         seen["against"] = await compare(directory, previous, peers, complete=complete)
@@ -116,6 +116,9 @@ def _write(
     `runs`: the counts of each run. `parts`: measures by name that the processes have computed
     together. `points`: the measures over time.
     """
+    from crawler.report.findings import find, imbalance  # noqa: PLC0415  only rank 0 needs them
+    from crawler.report.page import page  # noqa: PLC0415  only rank 0 needs templates
+
     # Versions that name sites differently hash them differently: such hashes can't be compared.
     named_alike = len({run.site_names for run in info.runs}) == 1
     are_all_counted = runs and not any(run.lost for run in info.runs)
@@ -180,8 +183,6 @@ def _write(
         "series": [point._asdict() for point in points],
     }
     metrics["overview"]["limited_by"] = _limits(counted)
-    from crawler.report.page import page  # noqa: PLC0415  other ranks need no templates
-
     metrics["findings"] = [asdict(finding) for finding in find(metrics)]
     (directory / "report").mkdir(exist_ok=True)
     for name, content in {

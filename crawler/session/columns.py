@@ -2,7 +2,6 @@
 
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import msgspec
@@ -201,8 +200,7 @@ class AnchorRows:
         )
 
 
-@dataclass(slots=True)
-class SiteRow:
+class SiteRow(msgspec.Struct):
     """A row of the table `sites`. It is computed from the rows of the site's pages and requests."""
 
     part: int | None  # None if the site has several parts

@@ -19,11 +19,11 @@ another host of the site. Such waits aren't checked.
 from bisect import bisect_right, insort
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from heapq import heappop, heappush
 from math import inf
 from typing import Final, NamedTuple
 
+import msgspec
 import numpy as np
 
 from crawler.ports import Asked, CrawlDelay
@@ -73,8 +73,7 @@ class Crowd(NamedTuple):
     allowed: int
 
 
-@dataclass(slots=True)
-class Clock:
+class Clock(msgspec.Struct):
     """The findings about one clock."""
 
     requests: int

@@ -5,9 +5,7 @@ holds a table [[run]] for each time that the session was started or resumed.
 """
 
 import re
-import tomllib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
@@ -57,8 +55,7 @@ class Run(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 _Runs = Annotated[list[Run], msgspec.Meta(min_length=1)]
 
 
-@dataclass(frozen=True, slots=True)
-class SessionInfo:
+class SessionInfo(msgspec.Struct, frozen=True):
     """The content of session.toml: the configuration and the runs."""
 
     config: config.Config
@@ -144,6 +141,8 @@ def finish(directory: Path, complete: bool, reason: str, *, lost: int | None = N
 
 def load(directory: Path) -> SessionInfo:
     """Read session.toml. Raises UserError if the file is missing or not a session's description."""
+    import tomllib  # noqa: PLC0415  most ranks read no TOML
+
     path = directory / _NAME
     try:
         raw = tomllib.loads(regular(path).read_text("utf-8"))

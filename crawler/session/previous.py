@@ -3,12 +3,12 @@
 import logging
 from array import array
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Self
 
 import numpy as np
 import numpy.typing as npt
+from msgspec.structs import replace
 
 from crawler.arrays import distinct
 from crawler.ports import OUT_OF_SCOPE, Earlier, PageRow, Peers, has_page

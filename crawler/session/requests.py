@@ -19,12 +19,12 @@ import socket
 import struct
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 import msgspec
 from isal import isal_zlib
+from msgspec.structs import replace
 
 from crawler import config
 from crawler.names import NamePatterns

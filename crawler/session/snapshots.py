@@ -23,7 +23,6 @@ import os
 import struct
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
 from typing import BinaryIO, Final
@@ -88,8 +87,7 @@ class LogHashes:
         return self.of
 
 
-@dataclass(frozen=True, slots=True)
-class Snapshots:
+class Snapshots(msgspec.Struct, frozen=True):
     """The snapshots of a session, one for each rank of its next run."""
 
     session: Path

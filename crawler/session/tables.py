@@ -14,12 +14,12 @@ from array import array
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import chain
 from pathlib import Path
 from typing import Final
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -63,8 +63,7 @@ _RECURRING: Final = [
 Correct = Callable[[LoggedPage], LoggedPage]
 
 
-@dataclass(frozen=True, slots=True)
-class Totals:
+class Totals(msgspec.Struct, frozen=True):
     """Sums over the table `pages`, or over the rows of one rank. Requisites are counted apart."""
 
     pages: int  # fetches that gave a response
@@ -286,20 +285,20 @@ async def route_sites(
     return [buckets[number] for number in numbers]
 
 
-@dataclass(slots=True)
-class Counts:
+class Counts(msgspec.Struct):
     """The counts over the page rows of a rank."""
 
-    keys: "array[int]" = field(default_factory=lambda: array("Q"))  # of pages with a response
+    # Of pages with a response.
+    keys: "array[int]" = msgspec.field(default_factory=lambda: array("Q"))
     stored: int = 0
     duplicates: int = 0
     bytes: int = 0
-    by_status: Counter[int] = field(default_factory=Counter)
-    by_error: Counter[str] = field(default_factory=Counter)
+    by_status: Counter[int] = msgspec.field(default_factory=Counter)
+    by_error: Counter[str] = msgspec.field(default_factory=Counter)
     requisites: int = 0
     failed_requisites: int = 0
     requisite_bytes: int = 0
-    torn: list[Torn] = field(default_factory=list)
+    torn: list[Torn] = []
 
     def add(self, row: PageRow) -> None:
         """Count a row."""

@@ -8,19 +8,18 @@ their wall clocks, which differ a little.
 from array import array
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import count, pairwise
 from typing import NamedTuple
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
 from crawler.ports import Asked
 
 
-@dataclass(frozen=True, slots=True)
-class Promise:
+class Promise(msgspec.Struct, frozen=True):
     """The politeness that a rank promised in a run, and the clock that its times come from."""
 
     run: int

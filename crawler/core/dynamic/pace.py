@@ -1,7 +1,6 @@
 """What a seed server knows of each client, and whether a client should hurry up or slow down."""
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
 from typing import Final
 
 from crawler import config
@@ -10,24 +9,24 @@ from crawler.reading.cookies import Jar
 _INTERVAL_S: Final = 1.0  # between two looks at the clients
 
 
-@dataclass(slots=True)
 class ClientState:
     """What a server knows about one client. It has a pool of sites with its rank as number."""
 
-    rank: int
-    pools: list[int] = field(default_factory=list)  # its own, and of clients that aren't here
-    stock: int = 0  # URLs that it wants at hand; 0 until it has come, and after it has left
-    resting: int = 0  # URLs that it has beside the stock, because their sites must rest
-    connections: int = 0
-    handed: dict[int, None] = field(default_factory=dict)  # keys of URLs that it has, oldest first
-    sites: int = 0  # that are at this client
-    busy: int = 0  # sites of which it has URLs
-    coming: int = 0  # sites that it gets from others, once these have fetched their URLs of it
-    pages: int = 0  # that it has fetched
-    heard: int = 0  # batches that have come from it
-    reported: int = 0  # URLs that it has dealt with, in the order of its log's rows
-    jars: dict[int, Jar] = field(default_factory=dict)  # cookies that went with its URLs, by key
-    has_left: bool = False
+    def __init__(self, rank: int) -> None:
+        self.rank = rank
+        self.pools: list[int] = []  # its own, and of clients that aren't here
+        self.stock = 0  # URLs that it wants at hand; 0 until it has come, and after it has left
+        self.resting = 0  # URLs that it has beside the stock, because their sites must rest
+        self.connections = 0
+        self.handed: dict[int, None] = {}  # keys of URLs that it has, oldest first
+        self.sites = 0  # that are at this client
+        self.busy = 0  # sites of which it has URLs
+        self.coming = 0  # sites that it gets from others, once these have fetched their URLs of it
+        self.pages = 0  # that it has fetched
+        self.heard = 0  # batches that have come from it
+        self.reported = 0  # URLs that it has dealt with, in the order of its log's rows
+        self.jars: dict[int, Jar] = {}  # cookies that went with its URLs, by key
+        self.has_left = False
 
     @property
     def ready(self) -> int:
