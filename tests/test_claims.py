@@ -1,5 +1,7 @@
 """Claims: a registrar decides once who owns a site, and gives each rank its share."""
 
+from collections import Counter
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -29,6 +31,17 @@ def test_who_has_had_its_share_gets_no_more_sites(loads: list[int], owner: int) 
     registrar = Registrar(3)
     registrar.loads[:] = loads
     assert registrar.grant(SITES[0], 2) == owner
+
+
+def test_sites_given_away_count_as_load_until_the_rank_tells_its_load() -> None:
+    """The other registrar gives sites away as well, so each site counts as two URLs here."""
+    registrar = Registrar(2)
+    owners = Counter(registrar.grant(f"{number}.example", 1) for number in range(400))
+    # Rank 1 gets sites up to 1.1 times the mean of 400 and 100 more, which is 540 URLs.
+    assert owners == {1: 270, 0: 130}
+    registrar.hear(1, 50)
+    registrar.hear(0, 2000)
+    assert registrar.grant("new.example", 1) == 1
 
 
 @given(

@@ -264,6 +264,24 @@ def test_a_url_may_come_before_the_grant() -> None:
     assert cluster.cores[0].ownership.owner(link(f"{site}/")) == 0
 
 
+def test_ranks_tell_their_loads_as_they_grow() -> None:
+    """Their sites have no links to each other, so no batch would leave otherwise."""
+    cluster = Cluster(THREE, 3)
+    cluster.start(*(f"{A}/{number}" for number in range(30)))
+    cluster.now += 1
+    cluster.tick(0)
+    assert cluster.batches() == [(0, other, Batch(load=30)) for other in (1, 2)]
+    cluster.settle()
+    cluster.fetch(0, f"{A}/0", *(link(f"{A}/more{number}") for number in range(21)))
+    cluster.now += 1
+    cluster.tick(0)
+    assert cluster.batches() == []  # 51 URLs; the next batch leaves when there are more than 51.5
+    cluster.fetch(0, f"{A}/1", link(f"{A}/one-more"))
+    cluster.now += 1
+    cluster.tick(0)
+    assert [batch.load for _, _, batch in cluster.batches()] == [52, 52]
+
+
 def test_a_site_may_be_granted_to_a_rank_that_did_not_claim_it() -> None:
     cluster = Cluster(THREE, 3)
     site = site_of_registrar(cluster, 2)

@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from math import inf
 from typing import Final
 
 from crawler.core.foreign import Origin, Traffic
@@ -10,6 +11,8 @@ from crawler.core.ownership import Ownership
 from crawler.ports import Link
 from partition.partvector import grant
 
+_GROWTH: Final = 1.05  # A rank tells its load when it is this times the one told before,
+_MORE: Final = 20  # and so many URLs more.
 _GIVEN_BYTES: Final = 180  # of a site and its rank
 _HELD_BYTES: Final = 1000  # of a site whose URLs are held, with a few of them
 Held = tuple[Link, Origin | None]  # no origin: an errand
@@ -24,7 +27,10 @@ class Claims:
         self._ownership = ownership
         self._outboxes = outboxes
         self._traffic = traffic
+        self._ranks = ranks
         self._registrar = Registrar(ranks)
+        # If the load of this rank is more than this, the other ranks are told.
+        self.tell_at = _MORE if ownership.has_claims else inf
         self._held: defaultdict[str, list[Held]] = defaultdict(list)  # by site
 
     @property
@@ -64,7 +70,7 @@ class Claims:
 
     def grant(self, site: str, claimant: int, load: int) -> int:
         """As the registrar of a site, decide which rank owns it. Returns the part of the site."""
-        self._registrar.loads[self._ownership.rank] = load
+        self._registrar.hear(self._ownership.rank, load)
         owner = self._registrar.grant(site, claimant)
         part = self._ownership.rank_of_part.index(owner)
         self._ownership.learn(site, part)
@@ -77,8 +83,18 @@ class Claims:
 
     def hear(self, sender: int, load: int) -> None:
         """Note the load of another rank. Its batches may come in any order."""
-        loads = self._registrar.loads
-        loads[sender] = max(loads[sender], load)
+        self._registrar.hear(sender, load)
+
+    def tell_load(self, load: int, now: float) -> None:
+        """Tell all ranks the load of this rank, because it has grown since they were told.
+
+        Registrars compare loads. Ranks with few links to each other exchange few batches, so
+        without this they would compare loads of different times.
+        """
+        self.tell_at = load * _GROWTH + _MORE
+        for rank in range(self._ranks):
+            if rank != self._ownership.rank:
+                self._outboxes.open(rank, now)  # each batch has the load
 
     def least_loaded(self, ranks: Iterable[int]) -> int:
         """The rank of these that has had to fetch the fewest URLs; it gets one more by this."""
@@ -126,6 +142,15 @@ class Registrar:
     def __init__(self, ranks: int) -> None:
         self.loads = [0] * ranks  # URLs that each rank has had to fetch, by its latest message
         self.given: dict[str, int] = {}  # the ranks of sites
+        # An estimate of the URLs that each rank was given since it told its load: one for each
+        # site that this registrar gave, and as many for each other registrar.
+        self._more = [0] * ranks
+
+    def hear(self, rank: int, load: int) -> None:
+        """Note the load of a rank, as it says itself."""
+        if load > self.loads[rank]:
+            self.loads[rank] = load
+            self._more[rank] = 0
 
     def grant_again(self, site: str, owner: int) -> int:
         """Note the owner of a site in an earlier run. Returns the owner that was noted first."""
@@ -136,7 +161,8 @@ class Registrar:
         """The rank that owns the site from now on."""
         owner = self.given.get(site)
         if owner is None:
-            owner = grant(self.loads, claimant)
-            self.loads[owner] += 1  # at least one URL, until the owner reports its load
+            loads = [load + more for load, more in zip(self.loads, self._more, strict=True)]
+            owner = grant(loads, claimant)
+            self._more[owner] += len(loads)
             self.given[site] = owner
         return owner

@@ -184,7 +184,7 @@ class Core:
 
     def tick(self, now: float) -> list[tuple[int, Message]]:
         """The messages that must leave now, each with the rank to send it to."""
-        quota, members = self._quota, self.members
+        quota, members, claims = self._quota, self.members, self.door.claims
         self.budget.tick()
         if members is not None:
             if members.news:
@@ -200,12 +200,14 @@ class Core:
             self._verify(now)
         if 1 <= quota.left < inf and not (self.unfinished.under_way or self.waiting):
             quota.give_back(now)
+        load = self._backlog.enqueued
+        if load > claims.tell_at:
+            claims.tell_load(load, now)
         dry = not self.unfinished.under_way and (not self.waiting or self._is_blocked())
         passive = dry and not self._awaits_answers
         if members is not None and members.recovering:
             passive = False
         nothing = self.role.holds_batches and not self.halt.stopping
-        load = self._backlog.enqueued
         return self._mail.send(now, load, everything=dry, nothing=nothing, passive=passive)
 
     @property

@@ -11,7 +11,15 @@ from typing import Final, Protocol
 
 from xxhash import xxh3_64_intdigest
 
-from crawler.core.schemes import Custom, KeptSites, Scheme, SiteHash, UrlHash, splits_sites
+from crawler.core.schemes import (
+    Custom,
+    KeptSites,
+    Scheme,
+    SiteHash,
+    UrlHash,
+    lacks_sites,
+    splits_sites,
+)
 from crawler.core.tree import ROOT, Tree
 from crawler.extensions import Plugin
 from crawler.modes import EXCHANGE, Mode
@@ -84,6 +92,11 @@ class Ownership:
         self._registrars = SiteHash(scheme.parts)
         # The parts of unlisted sites, of units that servers assign, and of what has moved.
         self.learned: dict[str, int] = {} if self.tree is None else self.tree.first_holders()
+
+    @property
+    def has_claims(self) -> bool:
+        """Whether sites may have to be claimed."""
+        return self._unlisted == "claim" and lacks_sites(self._scheme)
 
     def part(self, place: Located) -> int | None:
         """The part of a URL, or None if its site must be claimed first."""

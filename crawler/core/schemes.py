@@ -192,6 +192,11 @@ def replicated_urls(scheme: Scheme) -> Sequence[str]:
     return scheme.replicated if isinstance(scheme, PartVector) else ()
 
 
+def lacks_sites(scheme: Scheme) -> bool:
+    """Whether there may be sites that the scheme doesn't know."""
+    return not isinstance(scheme, UrlHash | SiteHash | Hierarchical | Custom | KeptSites | Tree)
+
+
 def splits_sites(scheme: Scheme) -> bool:
     """Whether pages of one site may lie in several parts."""
     if isinstance(scheme, PartVector):
