@@ -62,10 +62,19 @@ class Network:
 class NoRepository:
     """A `ports.Repository` for tests in which nothing is stored."""
 
-    def append(
-        self, fetched: ports.Fetched, part: int, follows: Callable[[ports.PageRow], bool]
+    def hash(self, fetched: ports.Fetched) -> None:
+        pass
+
+    def archive(self, fetched: ports.Fetched, part: int) -> ports.PageRow:
+        raise NotImplementedError
+
+    def log(
+        self, fetched: ports.Fetched, row: ports.PageRow, follows: Callable[[ports.PageRow], bool]
     ) -> ports.PageRow:
         raise NotImplementedError
+
+    def flush(self) -> None:
+        pass
 
     def keep(self, url: str, response: ports.Response) -> None:
         raise NotImplementedError

@@ -1,9 +1,10 @@
 """Fetches as the fetch stage would hand them on, for tests of what comes behind it."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from crawler import url as urls
-from crawler.ports import CrawlUrl, Failure, Fetched, Link, Response
+from crawler.ports import CrawlUrl, Failure, Fetched, Link, PageRow, Response
+from crawler.session import RankStore
 
 REQUEST = b"GET / HTTP/1.1\r\nHost: a.example\r\nUser-Agent: test\r\n\r\n"
 HTML = (b"Content-Type", b"text/html; charset=utf-8")
@@ -50,6 +51,19 @@ def fetched(answer: Response, links: Sequence[Link] = (), *, hops: int = 0) -> F
     return Fetched(
         found(answer.url, hops), answer.started, answer, address=answer.address, links=list(links)
     )
+
+
+def put(
+    store: RankStore,
+    page: Fetched,
+    part: int = 0,
+    follows: Callable[[PageRow], bool] = lambda row: True,
+) -> PageRow:
+    """Store a page by itself. Returns its row."""
+    store.hash(page)
+    row = store.log(page, store.archive(page, part), follows)
+    store.flush()
+    return row
 
 
 def failed(url: str, failure: Failure, *, time: float = 1_800_000_000.0) -> Fetched:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from fetches import fetched, link, response
+from fetches import fetched, link, put, response
 from hypothesis import given
 from hypothesis import strategies as st
 from tabled import check_tables, write_tables
@@ -121,15 +121,15 @@ def test_an_unchanged_page_says_what_it_said() -> None:
 def test_the_table_of_anchors_is_there_if_there_are_any(tmp_path: Path) -> None:
     path = tmp_path / "tables" / "anchors" / "00000.parquet"
     store = open_store(tmp_path)
-    store.append(fetched(response(A), [link(B)]), 0)
+    put(store, fetched(response(A), [link(B)]), 0)
     write_tables(tmp_path)
     assert not path.exists()
     page = fetched(response(B), [link(A), link(C)])
     page.anchors = [Anchor(1, "a", "see"), Anchor(0, "img", "Übung"), Anchor(1, "a", "look")]
-    store.append(page, 0)
+    put(store, page, 0)
     lost = fetched(response(C))  # its links were dropped, so its anchors are, too
     lost.anchors = [Anchor(0, "a", "gone")]
-    store.append(lost, 0)
+    put(store, lost, 0)
     store.close()
     assert list(check_tables(tmp_path))
     write_tables(tmp_path)

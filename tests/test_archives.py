@@ -32,7 +32,7 @@ from crawls import (
     sets,
 )
 from fakes import FakeClock, NoRepository
-from fetches import fetched, response
+from fetches import fetched, put, response
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from servers import Page, PageServer
@@ -113,7 +113,7 @@ def test_an_index_is_that_of_cdxj_indexer(answers: list[Any], run: int, batch: i
     ):
         store = RankStore(Path(folder), 0, Storage(), user_agent="", obeys_robots=True)
         for answer in answers:
-            store.append(fetched(answer), 0)
+            put(store, fetched(answer), 0)
         store.close()
         [warc] = session.warc_files(store.directory)
         index = cdxj.index_path(warc)
@@ -132,7 +132,7 @@ def test_a_crawl_goes_on_without_an_index(tmp_path: Path, caplog: pytest.LogCapt
     with mock.patch.object(tempfile, "TemporaryFile", side_effect=OSError(28, "No space left")):
         with mock.patch.object(cdxj, "_RUN", 2), mock.patch.object(cdxj, "_BATCH", 1):
             for name in "abc":
-                store.append(fetched(response(f"http://a.example/{name}")), 0)
+                put(store, fetched(response(f"http://a.example/{name}")), 0)
         store.close()
     [warc] = session.warc_files(store.directory)
     assert not cdxj.index_path(warc).exists()

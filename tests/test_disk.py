@@ -4,26 +4,33 @@ import asyncio
 import errno
 import logging
 import os
+import random
 import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+import zlib
+from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import product
 from pathlib import Path
+from typing import TypeVar
 
+import msgspec
 import pytest
 from conftest import PATIENCE_S
 from crawls import assert_sound, check_warc_files, demo_config, page_rows, run_unverified, sets
-from fetches import failed, fetched, found, link, response
+from fetches import failed, fetched, found, link, put, response
 
 from crawler import session
 from crawler.agent.log import RankLog
 from crawler.agent.room import with_room
 from crawler.config import Storage
 from crawler.demo.web import DemoWeb, serve
-from crawler.ports import OUT_OF_SCOPE, Failure, NoRoomError
+from crawler.ports import OUT_OF_SCOPE, Failure, NoRoomError, PageRow
 from crawler.session import LoggedPage, LoggedSitemaps, RankStore, log_files, read_log
+
+T = TypeVar("T")
 
 A, B, C = (f"http://a.example/{name}" for name in "abc")
 
@@ -67,16 +74,19 @@ def test_a_page_is_stored_once_there_is_room(
         return False
 
     store = open_store(tmp_path)
-    store.append(fetched(response(A)), 0)
+    put(store, fetched(response(A)), 0)
     page = fetched(response(B, b"y" * 99), links)
     [warc] = store.directory.glob("*.warc.gz")
+    row = store.log(page, store.archive(page, 0), follows)
     disk.left, disk.error = 100 if full == "warc" else 1000, error
     for _ in range(3):
         with pytest.raises(NoRoomError, match=rf"{os.strerror(error)} \([\d,.]+ MB free\)"):
-            store.append(page, 0, follows)
+            store.flush()
+        assert store.lacks_room
     disk.left = 10**9
-    row = store.append(page, 0, follows)
-    store.append(failed(C, Failure.TIMEOUT), 0)
+    store.flush()
+    assert not store.lacks_room
+    put(store, failed(C, Failure.TIMEOUT), 0)
     store.close()
     assert asked == [row]
     entries = list(read_log(*log_files(tmp_path)))
@@ -86,6 +96,85 @@ def test_a_page_is_stored_once_there_is_room(
     assert list(entries[1].flags) == [OUT_OF_SCOPE] * 9
     check_warc_files(tmp_path)
     assert warc.read_bytes().count(b"\x1f\x8b\x08") == 5  # warcinfo, and two for each page
+
+
+def test_pages_stored_together_are_stored_as_if_each_was_alone(tmp_path: Path, disk: Disk) -> None:
+    """Also if the disk is full now and then, and if pages have the same payload."""
+    for seed in range(40):
+        dice = random.Random(seed)
+        waiting = [
+            failed(f"{A}{n}", Failure.TIMEOUT)
+            if dice.random() < 0.2
+            else fetched(response(f"{A}{n}", dice.choice([b"", b"x" * 900, b"%d" % n])), [link(B)])
+            for n in range(dice.randrange(30))
+        ]
+        disk.left = 10**9
+        alone = open_store(tmp_path / f"alone-{seed}")
+        expected = [put(alone, page) for page in waiting]
+        alone.close()
+
+        together = open_store(tmp_path / f"together-{seed}")
+        rows: list[PageRow] = []
+        while waiting:
+            run = [waiting.pop(0) for _ in range(min(len(waiting), dice.randint(1, 16)))]
+            made = []
+            for page in run:
+                if dice.random() < 0.8:
+                    together.hash(page)
+                disk.left = dice.choice([0, 300, 10**9])
+                made.append(until_there_is_room(disk, partial(together.archive, page, 0)))
+            rows += [together.log(page, row) for page, row in zip(run, made, strict=True)]
+            disk.left = dice.choice([0, 300, 3000, 10**9])
+            until_there_is_room(disk, together.flush)
+            logged = read_log(*log_files(tmp_path / f"together-{seed}"))
+            assert [entry.row for entry in logged if isinstance(entry, LoggedPage)] == rows
+        together.close()
+
+        assert [bare(row) for row in rows] == [bare(row) for row in expected]
+        for row in rows:
+            if row.warc_file is not None and row.warc_offset is not None:
+                record = record_at(together.directory / row.warc_file, row.warc_offset)
+                kind = "revisit" if row.duplicate else "response"
+                assert f"WARC-Type: {kind}\r\nWARC-Target-URI: {row.url}\r\n" in record
+        check_warc_files(tmp_path / f"together-{seed}")
+
+
+def until_there_is_room(disk: Disk, store: Callable[[], T]) -> T:
+    try:
+        return store()
+    except NoRoomError:
+        disk.left = 10**9
+        return store()
+
+
+def bare(row: PageRow) -> PageRow:
+    """Return a row without its place, because record IDs are random and so have various sizes."""
+    return msgspec.structs.replace(row, warc_file=None, warc_offset=None)
+
+
+def record_at(path: Path, offset: int) -> str:
+    with path.open("rb") as file:
+        file.seek(offset)
+        return zlib.decompressobj(31).decompress(file.read()).decode("latin-1")
+
+
+def test_what_waits_at_the_end_is_written_or_its_loss_is_told(tmp_path: Path, disk: Disk) -> None:
+    for room in (True, False):
+        store, log = open_store(tmp_path / str(room)), RankLog(tmp_path / f"{room}.log", 0)
+        put(store, fetched(response(A)))
+        page = fetched(response(B))
+        store.log(page, store.archive(page, 0))
+        disk.left = 10**9 if room else 100
+        store.close()
+        disk.left = 10**9
+        log.close()
+        entries = read_log(*log_files(tmp_path / str(room)))
+        urls = [entry.row.url for entry in entries if isinstance(entry, LoggedPage)]
+        assert urls == ([A, B] if room else [A])
+        assert [" wait are lost" in line for line in log.take_warnings()] == [True] * (not room)
+        check_warc_files(tmp_path / str(room))
+        # The index of a file that lost records would name them.
+        assert len(list(store.directory.glob("*.cdxj"))) == room
 
 
 def test_a_disk_that_is_full_at_the_start(tmp_path: Path, disk: Disk) -> None:
@@ -128,10 +217,10 @@ def test_a_slow_disk_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     store, log = open_store(tmp_path), RankLog(tmp_path / "agent.log", 0)
     with monkeypatch.context() as patch:
         patch.setattr(time, "monotonic", lambda: next(now))
-        store.append(failed(C, Failure.TIMEOUT), 0)
+        put(store, failed(C, Failure.TIMEOUT), 0)
     log.close()
     store.close()
-    assert log.take_warnings() == [f"rank 0: {store.directory} is slow: storing a page took 6.0 s"]
+    assert log.take_warnings() == [f"rank 0: {store.directory} is slow: storing pages took 6.0 s"]
 
 
 def test_sitemaps_and_chains_are_in_the_log(tmp_path: Path) -> None:
@@ -139,7 +228,7 @@ def test_sitemaps_and_chains_are_in_the_log(tmp_path: Path) -> None:
     store.introduce("http://a.example", [link(A), link(B)])
     page = fetched(response(C), [link(A)])
     page.found, page.sitemaps_of = found(C)._replace(chain=(1, 2)), "http://a.example"
-    store.append(page, 0)
+    put(store, page, 0)
     store.close()
     sitemaps, logged = read_log(*log_files(tmp_path))
     assert sitemaps == LoggedSitemaps("http://a.example", [A, B])

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from conftest import MpiRun
 from crawls import demo_config, page_rows, sets
-from fetches import fetched, link, response
+from fetches import fetched, link, put, response
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -588,7 +588,7 @@ def test_a_crawl_by_pagerank_after_one_by_cash(tmp_path: Path, mpirun: MpiRun) -
 def test_the_links_of_an_earlier_session(tmp_path: Path) -> None:
     links = [link("http://a.example/b"), link("http://a.example/c", OUT_OF_SCOPE)]
     store = RankStore(tmp_path, 0, config.Storage(), user_agent="tester/1", obeys_robots=True)
-    row = store.append(fetched(response("http://a.example/a", b"hello"), links), 0)
+    row = put(store, fetched(response("http://a.example/a", b"hello"), links), 0)
     store.close()
     sources, targets = read_links(tmp_path)
     assert (sources.tolist(), targets.tolist()) == ([row.key], [links[0].key])

@@ -17,7 +17,14 @@ from hypothesis import strategies as st
 
 from crawler import config, url
 from crawler.agent.fetching import FetchStage
-from crawler.agent.pipeline import _TOGETHER, busy_host_stage, dns_stage, most_waiting, parse_stage
+from crawler.agent.pipeline import (
+    _TOGETHER,
+    _runs,
+    busy_host_stage,
+    dns_stage,
+    most_waiting,
+    parse_stage,
+)
 from crawler.agent.progress import Tally
 from crawler.agent.robots_gate import MOVED_ON, RobotsGate
 from crawler.agent.timing import Alarm, SystemClock
@@ -144,15 +151,23 @@ class Repository(NoRepository):
     """Knows the order of the pages, and that the log names each site before it has links to it."""
 
     def __init__(self) -> None:
+        self.waiting: list[str] = []
         self.stored: list[str] = []
         self.sites = 0  # that the log names
 
-    def append(self, fetched: Fetched, part: int, follows: Callable[[PageRow], bool]) -> PageRow:
+    def archive(self, fetched: Fetched, part: int) -> PageRow:
         self.sites += fetched.joins is not None
-        assert fetched.judged_with <= self.sites
         one = fetched.found
-        self.stored.append(one.url)
         return PageRow(one.url, one.key, one.site, part, 0, one.hops, fetched.time, 0.5, status=200)
+
+    def log(self, fetched: Fetched, row: PageRow, follows: Callable[[PageRow], bool]) -> PageRow:
+        assert fetched.judged_with <= self.sites
+        self.waiting.append(row.url)
+        return row
+
+    def flush(self) -> None:
+        self.stored += self.waiting
+        self.waiting.clear()
 
 
 @pytest.mark.interpreted
@@ -163,6 +178,7 @@ def test_pages_that_wait_together_are_stored_as_if_each_was_alone(kinds: list[st
     admitted: list[str] = []
 
     def admit(source: CrawlUrl, *_: object, **__: object) -> Sequence[None]:
+        assert source.is_errand or source.url in repository.stored
         admitted.append(source.url)
         return ()
 
@@ -201,6 +217,17 @@ def test_pages_that_wait_together_are_stored_as_if_each_was_alone(kinds: list[st
     assert [address for address in admitted if "#" not in address] == pages
     assert len(admitted) == len(kinds)
     assert core.joining.join.call_count == kinds.count("seed")
+
+
+def test_large_pages_are_in_runs_of_their_own() -> None:
+    sizes = [10, 20, 600_000, 600_000, 5_000_000, 7, 5_000_000, 5_000_000, 30]
+    pages = [Fetched(found(A), 0.0, response(A, b"x" * size)) for size in sizes]
+    runs = [
+        [len(page.response.payload) for page in run if page.response]
+        for run in _runs(pages, reader())
+    ]
+    large = [[5_000_000], [7], [5_000_000], [5_000_000], [30]]
+    assert runs == [[10, 20, 600_000], [600_000], *large]
 
 
 def test_few_pages_wait_or_are_in_hand() -> None:

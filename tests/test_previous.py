@@ -5,7 +5,7 @@ from collections import defaultdict
 from pathlib import Path
 
 import pytest
-from fetches import HTML, fetched, link, response
+from fetches import HTML, fetched, link, put, response
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -45,7 +45,7 @@ def crawl(
     with open_previous(previous) as earlier:
         for page in pages:
             page.earlier = earlier.find(page.found.key)
-            rows.append(store.append(page, 0))
+            rows.append(put(store, page, 0))
     store.close()
     return rows
 
@@ -413,7 +413,7 @@ def test_a_record_that_cant_be_read_makes_a_page_new(
         harm_it()
         unchanged = fetched(not_modified(A, started=2_000_000_000), LINKS)
         unchanged.earlier = earlier
-        again = store.append(unchanged, 0)
+        again = put(store, unchanged, 0)
     store.close()
     assert (again.status, again.duplicate, again.digest) == (304, True, row.digest)
     (written,) = warc_files(tmp_path / "2" / "rank-00000")
@@ -440,6 +440,6 @@ def test_a_record_without_a_place_has_no_original(tmp_path: Path, earlier: bool)
     unchanged = fetched(not_modified(A, started=2_000_000_000), LINKS)
     unchanged.earlier = gone if earlier else None
     store = RankStore(tmp_path / "2", 0, Storage(), user_agent="tester/1", obeys_robots=True)
-    again = store.append(unchanged, 0)
+    again = put(store, unchanged, 0)
     store.close()
     assert (again.status, again.duplicate) == (304, False)

@@ -17,7 +17,7 @@ import msgspec
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from fetches import failed, fetched, link, response
+from fetches import failed, fetched, link, put, response
 from hypothesis import given
 from hypothesis import strategies as st
 from tabled import check_tables, write_tables
@@ -65,7 +65,7 @@ def test_each_field_of_a_row_says_what_its_name_says(tmp_path: Path) -> None:
     page.time, page.retries, page.failure = 5.5, 4, Failure.TIMEOUT
     page.noindex, page.alike, page.title, page.language = True, False, "t", "en"
     store = open_store(tmp_path, rank=2)
-    row = store.append(page, 7)
+    row = put(store, page, 7)
     store.close()
     [warc] = session.warc_files(store.directory)
     assert msgspec.structs.asdict(row) == {
@@ -228,8 +228,8 @@ def test_a_file_that_is_no_log(tmp_path: Path) -> None:
 def test_a_store_writes_rows_and_links_in_order(tmp_path: Path) -> None:
     store = open_store(tmp_path, 2)
     links = [link(B), link(ELSEWHERE, NOFOLLOW | OUT_OF_SCOPE)]
-    first = store.append(fetched(response(A), links, hops=4), part=5)
-    second = store.append(failed(B, Failure.TIMEOUT), part=6)
+    first = put(store, fetched(response(A), links, hops=4), part=5)
+    second = put(store, failed(B, Failure.TIMEOUT), part=6)
     store.close()
     assert (first.rank, first.part, first.hops, first.status) == (2, 5, 4, 200)
     assert (first.time, first.seconds, first.bytes) == (1_800_000_000.25, 0.5, 12)
@@ -246,7 +246,7 @@ def test_a_store_writes_rows_and_links_in_order(tmp_path: Path) -> None:
 def test_a_resumed_rank_starts_a_new_log(tmp_path: Path) -> None:
     for url in (A, B):
         store = open_store(tmp_path)
-        store.append(failed(url, Failure.REFUSED), 0)
+        put(store, failed(url, Failure.REFUSED), 0)
         store.close()
     assert [path.name for path in session.log_files(tmp_path)] == ["00000.log", "00001.log"]
 
@@ -258,9 +258,9 @@ def test_files_are_forced_to_disk_as_configured(
     synced: list[int] = []
     monkeypatch.setattr(os, "fsync", synced.append)
     store = open_store(tmp_path, storage=Storage(sync=policy))
-    store.append(fetched(response(A)), 0)  # WARC and log
-    store.append(fetched(response(B)), 0)
-    store.append(failed(C, Failure.TIMEOUT), 0)  # log
+    put(store, fetched(response(A)), 0)  # WARC and log
+    put(store, fetched(response(B)), 0)
+    put(store, failed(C, Failure.TIMEOUT), 0)  # log
     assert len(synced) == syncs
     store.close()
     assert len(synced) == syncs + 3  # the index of the WARC file as well
@@ -274,7 +274,7 @@ def test_interval_syncs_once_five_seconds_are_over(
     monkeypatch.setattr(os, "fsync", synced.append)
     store = open_store(tmp_path, storage=Storage(sync="interval"))
     for now[0] in (104.0, 106.0, 107.0, 110.0, 112.0):
-        store.append(failed(A, Failure.TIMEOUT), 0)
+        put(store, failed(A, Failure.TIMEOUT), 0)
     store.close()
     assert len(synced) == 2 + 1  # at 106 and 112, and the log (there is no WARC file) at the end
 
@@ -294,15 +294,18 @@ def disk_full_at(size: int) -> Iterator[None]:
 def test_a_full_disk_surfaces_and_leaves_no_half_record(tmp_path: Path, links: list[Link]) -> None:
     """Without links it is the WARC file that has no room; with many, the log."""
     store = open_store(tmp_path)
-    before = store.append(fetched(response(A, os.urandom(3000))), 0)
+    before = put(store, fetched(response(A, os.urandom(3000))), 0)
+    page = fetched(response(B, b"x" if links else os.urandom(3000)), links)
+    late = store.log(page, store.archive(page, 0))
     with disk_full_at(4000), pytest.raises(OSError) as failure:  # noqa: PT011
-        store.append(fetched(response(B, b"x" if links else os.urandom(3000)), links), 0)
+        store.flush()
     assert failure.value.errno == errno.EFBIG
-    after = store.append(fetched(response(C, b"third")), 0)
+    after = put(store, fetched(response(C, b"third")), 0)
     store.close()
     [log] = session.log_files(tmp_path)
     assert [entry.row for entry in read_log(log) if isinstance(entry, LoggedPage)] == [
         before,
+        late,
         after,
     ]
     [warc] = store.directory.glob("*.warc.gz")
@@ -326,11 +329,11 @@ from pathlib import Path
 from crawler.config import Storage
 from crawler.session import RankStore
 sys.path.insert(0, sys.argv[2])
-from fetches import fetched, link, response
+from fetches import fetched, link, put, response
 store = RankStore(Path(sys.argv[1]), 0, Storage(), user_agent="t", obeys_robots=True)
 for n in count():
     url = f"http://a.example/{n}"
-    store.append(fetched(response(url, url.encode() * 500), [link(url + "/x")] * 20), 0)
+    put(store, fetched(response(url, url.encode() * 500), [link(url + "/x")] * 20), 0)
     if n == 200:
         print("under way", flush=True)
 """
@@ -357,7 +360,7 @@ def test_kill_9_loses_at_most_the_record_being_written(tmp_path: Path) -> None:
 @pytest.mark.parametrize("status", [200, 201, 202, 203, 206, 226, 299, 404, 500])
 def test_equal_pages_of_every_status_of_success_are_revisits(tmp_path: Path, status: int) -> None:
     store = open_store(tmp_path)
-    rows = [store.append(fetched(response(one, b"same", status=status)), 0) for one in (A, B)]
+    rows = [put(store, fetched(response(one, b"same", status=status)), 0) for one in (A, B)]
     store.close()
     assert [row.duplicate for row in rows] == [False, status < 300]
     assert all(row.warc_file for row in rows)
@@ -366,8 +369,8 @@ def test_equal_pages_of_every_status_of_success_are_revisits(tmp_path: Path, sta
 def test_a_row_has_the_words_of_the_header_and_what_the_document_is(tmp_path: Path) -> None:
     store = open_store(tmp_path)
     headers: list[list[tuple[bytes, bytes]]] = [[], [(b"Content-Type", b"HTML; x")]]
-    rows = [store.append(fetched(response(A, b"<p>", headers=one)), 0) for one in headers]
-    rows.append(store.append(fetched(response(A, b"")), 0))
+    rows = [put(store, fetched(response(A, b"<p>", headers=one)), 0) for one in headers]
+    rows.append(put(store, fetched(response(A, b"")), 0))
     store.close()
     assert [row.content_type for row in rows] == [None, "html", "text/html"]
     assert [row.media_type for row in rows] == ["text/html", "text/html", None]
@@ -380,13 +383,15 @@ def test_tables_hold_the_rows_of_all_ranks(tmp_path: Path) -> None:
     first, second = open_store(tmp_path, 0), open_store(tmp_path, 1)
     links = [link(B), link(ELSEWHERE, NOFOLLOW | OUT_OF_SCOPE)]
     rows = [
-        first.append(fetched(response(A, b"four"), links), 0),
-        first.append(fetched(response(B, b"four", started=1_800_000_009.0), [link(A)]), 0),
-        first.append(failed(ELSEWHERE, Failure.DNS_NOT_FOUND), 1),
-        second.append(
-            fetched(response(C, b"", status=301, started=1_700_000_000.0), [link(D, REDIRECT)]), 1
+        put(first, fetched(response(A, b"four"), links), 0),
+        put(first, fetched(response(B, b"four", started=1_800_000_009.0), [link(A)]), 0),
+        put(first, failed(ELSEWHERE, Failure.DNS_NOT_FOUND), 1),
+        put(
+            second,
+            fetched(response(C, b"", status=301, started=1_700_000_000.0), [link(D, REDIRECT)]),
+            1,
         ),
-        second.append(fetched(response(A, b"cut", truncated="time", failure=Failure.TIMEOUT)), 1),
+        put(second, fetched(response(A, b"cut", truncated="time", failure=Failure.TIMEOUT)), 1),
     ]
     first.close()
     second.close()
@@ -470,8 +475,8 @@ def test_the_title_and_the_language_come_from_the_fetch_into_the_table(tmp_path:
     store = open_store(tmp_path)
     page = fetched(response(A))
     page.title, page.language = "Übung", "de"
-    store.append(page, 0)
-    store.append(fetched(response(B)), 0)
+    put(store, page, 0)
+    put(store, fetched(response(B)), 0)
     store.close()
     write_tables(tmp_path)
     table = pq.read_table(tmp_path / "tables" / "pages")

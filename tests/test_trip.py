@@ -81,7 +81,10 @@ def trip(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trip]:
             fetched = runner.run(fetch(server.url))
             for _ in reader.read(fetched):
                 pass
-            return store.append(fetched, 0, lambda row: True)
+            store.hash(fetched)
+            row = store.log(fetched, store.archive(fetched, 0))
+            store.flush()
+            return row
 
         yield go
         runner.run(fetcher.__aexit__())

@@ -20,7 +20,7 @@ from pathlib import Path
 import msgspec
 import pytest
 from conftest import PATIENCE_S
-from fetches import HTML, REQUEST, fetched, response
+from fetches import HTML, REQUEST, fetched, put, response
 from hypothesis import given
 from hypothesis import strategies as st
 from warcio.archiveiterator import ArchiveIterator
@@ -79,7 +79,7 @@ def assert_warcio_accepts(path: Path) -> list[dict[str, str]]:
 
 def test_a_fetch_becomes_a_response_and_a_request(tmp_path: Path) -> None:
     store = open_store(tmp_path / "crawl-1")
-    row = store.append(fetched(response(A, b"hello")), part=7)
+    row = put(store, fetched(response(A, b"hello")), part=7)
     store.close()
     [path] = warc_files(store.directory)
     assert re.fullmatch(r"abc-\d{14}-00003-00000\.warc\.gz", path.name)
@@ -115,7 +115,7 @@ def test_a_fetch_becomes_a_response_and_a_request(tmp_path: Path) -> None:
 
 def test_the_same_payload_again_is_a_revisit(tmp_path: Path) -> None:
     store = open_store(tmp_path)
-    rows = [store.append(fetched(response(url, b"same")), 0) for url in (A, B, C)]
+    rows = [put(store, fetched(response(url, b"same")), 0) for url in (A, B, C)]
     store.close()
     assert [row.duplicate for row in rows] == [False, True, True]
     assert len({row.digest for row in rows}) == 1
@@ -143,7 +143,7 @@ def test_only_whole_payloads_of_good_pages_are_revisited(tmp_path: Path) -> None
         response(A, b"cut", truncated="length", failure=Failure.TOO_LARGE),
         response(B, b"cut", truncated="length", failure=Failure.TOO_LARGE),
     ]
-    rows = [store.append(fetched(answer), 0) for answer in answers]
+    rows = [put(store, fetched(answer), 0) for answer in answers]
     store.close()
     assert not any(row.duplicate for row in rows)
     assert rows[0].digest == EMPTY_SHA1
@@ -156,11 +156,11 @@ def test_only_whole_payloads_of_good_pages_are_revisited(tmp_path: Path) -> None
 
 def test_a_second_run_of_a_rank_goes_on_in_new_files(tmp_path: Path) -> None:
     store = open_store(tmp_path)
-    row = store.append(fetched(response(A, b"same")), 0)
+    row = put(store, fetched(response(A, b"same")), 0)
     store.close()
     again = open_store(tmp_path)
     again.seen.remember(row)
-    duplicate = again.append(fetched(response(B, b"same")), 0)
+    duplicate = put(again, fetched(response(B, b"same")), 0)
     assert duplicate.duplicate
     again.close()
     assert [path.name[-14:] for path in warc_files(store.directory)] == [
@@ -174,18 +174,18 @@ def test_a_second_run_of_a_rank_goes_on_in_new_files(tmp_path: Path) -> None:
 
 def test_a_payload_whose_file_was_moved_away_is_stored_again(tmp_path: Path) -> None:
     store = open_store(tmp_path, Storage(warc_size=1))
-    first = store.append(fetched(response(A, b"same")), 0)
+    first = put(store, fetched(response(A, b"same")), 0)
     assert first.warc_file is not None
     (store.directory / first.warc_file).rename(tmp_path / "elsewhere")
-    assert not store.append(fetched(response(B, b"same")), 0).duplicate
-    assert store.append(fetched(response(C, b"same")), 0).duplicate
+    assert not put(store, fetched(response(B, b"same")), 0).duplicate
+    assert put(store, fetched(response(C, b"same")), 0).duplicate
     store.close()
 
 
 def test_files_are_rolled_by_size_and_every_row_points_at_its_record(tmp_path: Path) -> None:
     store = open_store(tmp_path, Storage(warc_size=5000, compression=0))
     rows = {
-        url: store.append(fetched(response(url, url.encode() * 20)), 0)
+        url: put(store, fetched(response(url, url.encode() * 20)), 0)
         for url in (f"http://a.example/{n}" for n in range(30))
     }
     store.close()
@@ -289,9 +289,9 @@ def test_records_have_names_of_their_own() -> None:
 
 def test_each_of_many_payloads_is_known_again(tmp_path: Path) -> None:
     store = open_store(tmp_path)
-    rows = [store.append(fetched(response(f"{A}{n}", b"%d" % n)), 0) for n in range(700)]
+    rows = [put(store, fetched(response(f"{A}{n}", b"%d" % n)), 0) for n in range(700)]
     files, hashes, places = store.seen.state()
-    again = [store.append(fetched(response(f"{B}{n}", b"%d" % n)), 0) for n in range(700)]
+    again = [put(store, fetched(response(f"{B}{n}", b"%d" % n)), 0) for n in range(700)]
     store.close()
     assert not any(row.duplicate for row in rows)
     assert all(row.duplicate for row in again)
@@ -310,7 +310,7 @@ def test_warcio_reads_back_what_the_web_sends(tmp_path: Path) -> None:
         (b"Content-Encoding", b"gzip"),
     ]
     payload = b"\r\n\r\nWARC/1.1\r\n" + bytes(range(256)) * 300
-    store.append(fetched(response(A, payload, headers=odd, reason="caf\xe9\r\n\ud800")), 0)
+    put(store, fetched(response(A, payload, headers=odd, reason="caf\xe9\r\n\ud800")), 0)
     store.close()
     [path] = warc_files(store.directory)
     assert len(assert_warcio_accepts(path)) == 3
@@ -324,8 +324,8 @@ def test_warcio_reads_back_what_the_web_sends(tmp_path: Path) -> None:
 
 def test_a_record_torn_by_a_kill_is_cut_off_by_mending(tmp_path: Path) -> None:
     store = open_store(tmp_path)
-    store.append(fetched(response(A)), 0)
-    store.append(fetched(response(B, b"other")), 0)
+    put(store, fetched(response(A)), 0)
+    put(store, fetched(response(B, b"other")), 0)
     store.close()
     [path] = warc_files(store.directory)
     whole = path.read_bytes()
@@ -355,10 +355,10 @@ def test_pywb_replays_pages_and_revisits(tmp_path: Path) -> None:
     store = open_store(tmp_path / "session")
     chunked = [HTML, (b"Transfer-Encoding", b"chunked")]
     zipped = [HTML, (b"Content-Encoding", b"gzip")]
-    store.append(fetched(response(A, page, headers=chunked)), 0)
-    revisit = store.append(fetched(response(B, page, started=1_800_000_100.0)), 0)
-    store.append(fetched(response(C, gzip.compress(page), headers=zipped)), 0)
-    store.append(fetched(response(D, page + b"!", headers=[HTML, (b"ETag", b"1")])), 0)
+    put(store, fetched(response(A, page, headers=chunked)), 0)
+    revisit = put(store, fetched(response(B, page, started=1_800_000_100.0)), 0)
+    put(store, fetched(response(C, gzip.compress(page), headers=zipped)), 0)
+    put(store, fetched(response(D, page + b"!", headers=[HTML, (b"ETag", b"1")])), 0)
     store.close()
     assert revisit.duplicate
     later = open_store(tmp_path / "later")

@@ -12,7 +12,7 @@ was the last one to its URL, the result goes on to `parse_stage`, which calls `c
 
 import logging
 from asyncio import Queue
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Final
 
@@ -43,6 +43,7 @@ from crawler.reading.traps import TrapMonitor
 
 _LOG = logging.getLogger("crawler")
 _TOGETHER: Final = 16  # pages that are read and stored together, at most
+_TOGETHER_BYTES: Final = 1 << 20  # of responses; a page with more is read and stored alone
 
 
 async def busy_host_stage(
@@ -130,8 +131,9 @@ async def parse_stage(
 ) -> None:
     """Find the links of each page, store the page and its links, and give the links to the core.
 
-    Pages that wait take each of these three steps together. A step takes a tenth less time if
-    another page has just taken it, because code and data are still in the processor's caches.
+    Pages that wait take each step of this together. A step takes less time if another page has just
+    taken it, because code and data are still in the processor's caches. And the files of the rank
+    need one write for all of these pages.
 
     This stage never waits at a full queue. So it pauses by the clock, to let other tasks run.
     """
@@ -143,24 +145,18 @@ async def parse_stage(
         for pages in _runs(waiting, reader):
             for fetched in pages:
                 await _read(fetched, reader, traps, faults, turn)
-            stored = []
-            for fetched in pages:
-                part = core.ownership.row_part(fetched.found)
-                store = partial(_append, repository, reader, fetched, part, traps, faults)
-                row = await with_room(store)
+            rows = await _store(pages, repository, reader, core, faults, traps, turn)
+            for fetched, row in zip(pages, rows, strict=True):
                 tally.add(row, fetched.detail)
                 if fetched.joins is not None:
                     core.joining.join(*fetched.joins, fetched.found.url, clock.now())
                 if fetched.notice:
                     _LOG.warning("%s", fetched.notice)
-                stored.append((fetched, row.status is not None))
-                await turn.rest()
-            for fetched, response in stored:
                 for _ in core.stored(
                     fetched.found,
                     fetched.followed,
                     clock.now(),
-                    response=response,
+                    response=row.status is not None,
                     requisites=fetched.requisites,
                 ):
                     await turn.rest()
@@ -183,22 +179,26 @@ def most_waiting(concurrency: int) -> int:
 
 
 def _runs(waiting: Iterable[Fetched], reader: PageReader) -> Iterator[list[Fetched]]:
-    """Yield the pages that may be read before one of them is stored. Errands are no pages.
+    """Yield the pages that are read and stored together. Errands are no pages.
 
     A page that may bring a site into the scope is alone. The log must name the site before it has
-    a page that was judged with the site.
+    a page that was judged with the site. Large pages are in runs of their own, because what is
+    stored together is in memory together, and is written without a pause.
     """
     run: list[Fetched] = []
+    room = _TOGETHER_BYTES
     for fetched in waiting:
         if fetched.found.is_errand:
             continue
-        if reader.may_add_site(fetched.found):
+        size = len(fetched.response.payload) if fetched.response else 0
+        alone = reader.may_add_site(fetched.found)
+        if run and (alone or size > room):
             yield run
-            yield [fetched]
-            run = []
-        else:
-            run.append(fetched)
-    yield run
+            run, room = [], _TOGETHER_BYTES
+        run.append(fetched)
+        room = -1 if alone else room - size  # -1: no page joins it
+    if run:
+        yield run
 
 
 def _end_errand(fetched: Fetched, robots: RobotsGate, core: Core, now: float) -> None:
@@ -231,21 +231,34 @@ async def _read(
     await turn.rest()
 
 
-def _append(
+async def _store(
+    pages: Sequence[Fetched],
     repository: Repository,
     reader: PageReader,
-    fetched: Fetched,
-    part: int,
-    traps: TrapMonitor,
+    core: Core,
     faults: Faults,
-) -> PageRow:
-    """Store a fetch, after its links are judged by the present scope. Returns its row."""
-    try:
-        reader.renew(fetched)
-    except BaseException as error:
-        faults.note(error, "the links", fetched.found.url)
-        _spoil(fetched)
-    return repository.append(fetched, part, traps.stored)
+    traps: TrapMonitor,
+    turn: Turn,
+) -> list[PageRow]:
+    """Store pages, after their links are judged by the present scope. Returns their rows."""
+    for fetched in pages:
+        try:
+            reader.renew(fetched)
+        except BaseException as error:
+            faults.note(error, "the links", fetched.found.url)
+            _spoil(fetched)
+        repository.hash(fetched)
+        await turn.rest()
+    rows = []
+    for fetched in pages:
+        archive = partial(repository.archive, fetched, core.ownership.row_part(fetched.found))
+        rows.append(await with_room(archive))
+        await turn.rest()
+    for at, fetched in enumerate(pages):
+        rows[at] = repository.log(fetched, rows[at], traps.stored)
+        await turn.rest()
+    await with_room(repository.flush)
+    return rows
 
 
 def _spoil(fetched: Fetched) -> None:

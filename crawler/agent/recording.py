@@ -49,6 +49,7 @@ class RecordingFetcher(Fetcher):
             raise
         if self._responses:
             await with_room(partial(self._store.keep, url, response))
+            await with_room(self._store.flush)
         return response
 
     async def _keep_failure(
@@ -58,3 +59,4 @@ class RecordingFetcher(Fetcher):
             seconds = self._clock.now() - began
             keep = partial(self._store.keep_failure, url, started, seconds, error)
             await with_room(keep)
+            await with_room(self._store.flush)

@@ -198,6 +198,7 @@ class Fetched(msgspec.Struct):
     notice: str = ""  # a message about this page for the user
     detail: str = ""  # more about the failure than its class, if that is known
     rows: dict[str, bytes] = {}  # by handler: lines of JSON
+    digest: str | None = None  # of the payload, once it is known
 
     @property
     def followed(self) -> list[Link]:

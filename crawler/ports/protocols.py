@@ -63,12 +63,27 @@ class Fetcher(Protocol):
 class Repository(Protocol):
     """Where a rank stores what it fetched."""
 
-    def append(self, fetched: Fetched, part: int, follows: Callable[[PageRow], bool]) -> PageRow:
-        """Store a fetch: first its WARC records, then its row with its links in one write.
+    def hash(self, fetched: Fetched) -> None:
+        """Set the digest of a fetch that has a response."""
+        ...
+
+    def archive(self, fetched: Fetched, part: int) -> PageRow:
+        """Let the WARC records of a fetch wait for `flush`. Returns the row that names them.
+
+        Raises NoRoomError; then nothing waits.
+        """
+        ...
+
+    def log(self, fetched: Fetched, row: PageRow, follows: Callable[[PageRow], bool]) -> PageRow:
+        """Let the row of a fetch wait for `flush`, with the links. Returns the row as it is logged.
 
         `follows` says whether the links of a row are followed. If not, the links are stored with
-        the flag OUT_OF_SCOPE. Raises NoRoomError; then the next call must be with the same fetch.
+        the flag OUT_OF_SCOPE.
         """
+        ...
+
+    def flush(self) -> None:
+        """Write all that waits, first the WARC records. Raises NoRoomError; then it still waits."""
         ...
 
     def introduce(self, authority: str, sitemaps: Sequence[Link]) -> None:
@@ -76,11 +91,17 @@ class Repository(Protocol):
         ...
 
     def keep(self, url: str, response: Response) -> None:
-        """Store a response for a robots.txt, without a row. Raises NoRoomError."""
+        """Let the records of a response for a robots.txt wait for `flush`. They have no row.
+
+        Raises NoRoomError; then nothing waits.
+        """
         ...
 
     def keep_failure(self, url: str, started: float, seconds: float, error: FetchError) -> None:
-        """Store that a request got no response, without a row. Raises NoRoomError."""
+        """Let a record wait for `flush` that says that a request got no response. It has no row.
+
+        Raises NoRoomError; then nothing waits.
+        """
         ...
 
     def note(self, what: Asked | CrawlDelay) -> None:

@@ -1,6 +1,7 @@
 """Remembers which payloads a rank has stored, and where."""
 
 from array import array
+from collections.abc import Callable
 from pathlib import Path
 
 from xxhash import xxh3_64_intdigest
@@ -21,9 +22,13 @@ class ContentSeen:
     It learns from the rows of stored pages, or from those of earlier runs.
     """
 
-    def __init__(self, directory: Path) -> None:
-        """`directory`: the directory of the rank, which holds its WARC files."""
+    def __init__(self, directory: Path, flush: Callable[[], None] = lambda: None) -> None:
+        """`directory`: the directory of the rank, which holds its WARC files.
+
+        `flush` writes the records that wait. It is called before a record is read.
+        """
         self._directory = directory
+        self._flush = flush
         self._files: list[str] = []
         # By the hash of the digest: file number * _OFFSETS + offset + 1.
         self._places = Numbers()
@@ -73,24 +78,28 @@ class ContentSeen:
         place = self._new.get(key) or self._places[key]
         if not place:
             return None
+        self._flush()
         number, offset = divmod(place - 1, _OFFSETS)
         try:
             return read_original(self._directory / self._files[number], offset, payload_digest)
         except FileNotFoundError:  # the user moved the file away, so the payload is stored again
             return None
 
-    def identify(self, response: Response, earlier: Earlier | None) -> tuple[str, Original | None]:
+    def identify(
+        self, response: Response, earlier: Earlier | None, payload_digest: str | None = None
+    ) -> tuple[str, Original | None]:
         """Return the digest of the page, and the record that has the same payload already, if any.
 
         The record may be of this session or of the previous one. After status 304, digest and
-        record are those of the page that hasn't changed.
+        record are those of the page that hasn't changed. `payload_digest`: that of the payload, if
+        it is known. Raises NoRoomError; see `flush`.
         """
         if response.status == 304 and earlier is not None:
             original = _read_earlier(earlier)
             if original is not None:
                 assert earlier.row.digest is not None
                 return earlier.row.digest, original
-        payload_digest = digest(response.stored)
+        payload_digest = payload_digest or digest(response.stored)
         if not response.has_page or not response.payload or response.truncated is not None:
             return payload_digest, None
         original = self.find(payload_digest)

@@ -18,52 +18,82 @@ LACKS_LOCKS: Final = frozenset((errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP))
 class AppendFile:
     """A new file that grows by whole pieces. If an error occurs, the file stays as it was.
 
-    Once `append` returns, the piece survives a kill of the process, because nothing is buffered in
-    the process. It survives a crash of the machine only after `sync`. The file is locked while it
-    is open, so that others can see that its writer lives (`is_open`). Raises FileExistsError if the
-    file exists.
+    Once `append` or `flush` returns, the pieces survive a kill of the process. They survive a crash
+    of the machine only after `sync`. The file is locked while it is open, so that others can see
+    that its writer lives (`is_open`). Raises FileExistsError if the file exists.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.name = path.name
-        self.size = 0
+        self.size = 0  # with the pieces that wait
+        self._waiting: list[bytes] = []
+        self._is_synced = True
         with no_room_told(path):
             self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
         with _where_there_are_locks():
             fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
     def append(self, piece: bytes) -> int:
-        """Write a piece at the end. Returns its offset.
+        """Write what waits, and a piece behind it. Returns the offset of the piece.
 
-        Raises NoRoomError if the write may succeed later, or OSError. After either, the file is as
-        it was before.
+        Raises NoRoomError if the write may succeed later, or OSError. After either, the piece isn't
+        in the file, and doesn't wait.
         """
+        self.flush()
         start = self.size
+        self._write(piece, start)
+        self.size = start + len(piece)
+        return start
+
+    def add(self, piece: bytes) -> int:
+        """Let a piece wait for the next `flush`. Returns its offset."""
+        start = self.size
+        self._waiting.append(piece)
+        self.size = start + len(piece)
+        return start
+
+    def flush(self) -> None:
+        """Write what waits, by a single write.
+
+        Raises NoRoomError if the write may succeed later, or OSError. After either, it still waits.
+        """
+        if self._waiting:
+            pieces = b"".join(self._waiting)
+            self._write(pieces, self.size - len(pieces))
+            self._waiting.clear()
+
+    @property
+    def written(self) -> int:
+        """Return the size of the file without the pieces that wait."""
+        return self.size - sum(map(len, self._waiting))
+
+    def _write(self, pieces: bytes, start: int) -> None:
         written = 0
+        self._is_synced = False
         try:
-            while written < len(piece):  # most pieces are written at once
-                rest = piece[written:] if written else piece
+            while written < len(pieces):  # mostly all is written at once
+                rest = pieces[written:] if written else pieces
                 written += os.pwrite(self._fd, rest, start + written)
         except BaseException:
-            # `size` is unchanged, so the next piece overwrites the torn one even if this fails.
+            # The next write begins at `start`, so it overwrites a torn piece even if this fails.
             with contextlib.suppress(OSError):
                 os.ftruncate(self._fd, start)
             with told_with(self.path), no_room_told(self.path):
                 raise
-        self.size = start + written
-        return start
 
     def sync(self) -> None:
-        """Force all appended pieces to disk.
+        """Force all written pieces to disk, if they aren't there.
 
         An OSError is final, even if the disk is full: any piece since the last `sync` may be lost.
         """
-        with told_with(self.path):
-            os.fsync(self._fd)
+        if not self._is_synced:
+            with told_with(self.path):
+                os.fsync(self._fd)
+            self._is_synced = True
 
     def close(self) -> None:
-        """Sync and close the file. A second call does nothing."""
+        """Sync and close the file. What still waits is lost. A second call does nothing."""
         fd, self._fd = self._fd, -1
         if fd >= 0:
             try:

@@ -1,6 +1,6 @@
 r"""The log of a rank: the rows of its pages with their links. All other data is derived from it.
 
-A file is a header and then frames. Each frame has a checksum and is written by a single write:
+A file is a header and then frames, each with a checksum:
 
     header   8 bytes "ABC-LOG\n", u32 format version
     frame    u32 length of the body, u32 CRC-32 of the body, body
@@ -225,7 +225,7 @@ class LogWriter:
         rows: Mapping[str, bytes] = MappingProxyType({}),
         requisites: Sequence[Link] = (),
     ) -> None:
-        """Append the row of a page with its links. See LoggedPage for the arguments."""
+        """Add the row of a page with its links, which wait for `flush`. See LoggedPage."""
         keys, urls, _, flags = zip(*links, strict=True) if links else ((), (), (), ())
         packed_urls = "\n".join((*urls, "")).encode()
         compressed = len(packed_urls) >= _WORTH_COMPRESSING
@@ -246,26 +246,34 @@ class LogWriter:
             {name: self._compress(lines) for name, lines in rows.items()} if rows else {},
             self._pack(requisites) if requisites else b"",
         )
-        self._append(PAGE + self._encode(page))
+        self._file.add(_frame(PAGE + self._encode(page)))
+
+    def flush(self) -> None:
+        """Write the rows that wait, by a single write. Raises NoRoomError; then they still wait."""
+        self._file.flush()
 
     def _pack(self, requisites: Sequence[Link]) -> bytes:
         text = "".join([f"{without_mark(link.url)}\n" for link in requisites])
         return self._compress(text.encode())
 
     def sitemaps(self, authority: str, urls: list[str]) -> None:
-        """Append the sitemaps that the robots.txt of an authority names."""
-        self._append(_SITEMAPS + self._encode(LoggedSitemaps(authority, urls)))
-
-    def _append(self, body: bytes) -> None:
-        self._file.append(FRAME.pack(len(body), isal_zlib.crc32(body)) + body)
+        """Append the sitemaps that the robots.txt of an authority names. Raises NoRoomError."""
+        self._file.append(_frame(_SITEMAPS + self._encode(LoggedSitemaps(authority, urls))))
 
     def sync(self) -> None:
         """Force the file to disk."""
         self._file.sync()
 
     def close(self) -> None:
-        """Sync and close the file."""
-        self._file.close()
+        """Write what waits, and sync and close the file. Raises NoRoomError after closing it."""
+        try:
+            self._file.flush()
+        finally:
+            self._file.close()
+
+
+def _frame(body: bytes) -> bytes:
+    return FRAME.pack(len(body), isal_zlib.crc32(body)) + body
 
 
 def _page(body: memoryview, *, renamed: bool = True) -> LoggedPage:

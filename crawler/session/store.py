@@ -4,6 +4,7 @@ import logging
 import os
 import time
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -21,6 +22,7 @@ from crawler.ports import (
     Fetched,
     FetchError,
     Link,
+    NoRoomError,
     Original,
     PageRow,
     Response,
@@ -45,8 +47,10 @@ _NOTHING_KEPT = (None, False, None, _NO_METADATA)
 class RankStore:
     """The repository of one rank (`ports.Repository`), the only writer of its WARC files and log.
 
-    A failed write raises NoRoomError if it may succeed later, or else OSError. It can leave WARC
-    records that no row names, but never a row without its records.
+    Fetches go through `hash`, `archive` and `log`. What these make waits for `flush`, so that
+    several fetches take each step and each write together. A failed write raises NoRoomError if it
+    may succeed later, or else OSError. It can leave WARC records that no row names, but never a row
+    without its records.
     """
 
     def __init__(
@@ -75,7 +79,6 @@ class RankStore:
             raise UserError(
                 f"{self.directory}: can't be written; allow this user to make files there"
             )
-        self.seen = ContentSeen(self.directory)
         self._rank = rank
         self._keeps = keeps
         self._warc = WarcWriter(
@@ -88,58 +91,83 @@ class RankStore:
                 "isPartOf": session.resolve().name,
             },
         )
+        self.seen = ContentSeen(self.directory, self._warc.flush)
         self._log = LogWriter(log)
         self.log_path = self._log.path
         self._joined = JoinedWriter(self.log_path)
         self._page_log = PageLog(self.directory)
         self._requests = None
         self._early = None
-        self.lacks_room = False  # whether the last fetch couldn't be stored, as the disk is full
+        self.lacks_room = False  # whether the last write failed, as the disk is full
         if manners is not None:
             self._early = EarlyRequests(manners)
             path = self.directory / "requests" / self.log_path.name
             self._requests = RequestLog(path, manners)
         self._policy = storage.sync
         self._synced_at = time.monotonic()
-        self._unlogged: tuple[Fetched, PageRow] | None = None  # has WARC records, but no row
+        self._lines: list[tuple[PageRow, int, str]] = []  # of crawl.log, for rows that wait
 
-    def append(
+    def hash(self, fetched: Fetched) -> None:
+        """Set the digest of a fetch that has a response, unless it is that of an earlier fetch."""
+        response = fetched.response
+        if response is not None and not (response.status == 304 and fetched.earlier):
+            fetched.digest = digest(response.stored)
+
+    def archive(self, fetched: Fetched, part: int) -> PageRow:
+        """Let the WARC records of a fetch wait for `flush`. Returns the row that names them."""
+        try:
+            if fetched.joins is not None:
+                self._joined.add([Joined(*fetched.joins, fetched.found.url)])
+            row = self._row(fetched, part)
+        except NoRoomError:
+            self.lacks_room = True
+            raise
+        self.seen.remember(row)
+        return row
+
+    def log(
         self,
         fetched: Fetched,
-        part: int,
+        row: PageRow,
         follows: Callable[[PageRow], bool] = lambda row: True,
     ) -> PageRow:
-        """Store a fetch: first its WARC records, then its row and links in one write.
+        """Let the row of a fetch wait for `flush`, with the links. Returns the row as it is logged.
 
         If `follows(row)` is false, all links are flagged OUT_OF_SCOPE, so that the log tells which
         links a resumed session must follow.
         """
+        if not self._follows(row, follows):
+            fetched.links = [
+                link._replace(flags=link.flags | OUT_OF_SCOPE) for link in fetched.links
+            ]
+            fetched.judged_with = NEVER_FOLLOWED
+        row = self._log_page(row, fetched)
+        self._lines.append((row, len(fetched.found.chain), fetched.detail))
+        return row
+
+    def flush(self) -> None:
+        """Write all that waits, the WARC records first. The lines of crawl.log wait for more lines.
+
+        Raises NoRoomError; then all of it still waits.
+        """
         began = time.monotonic()
         self.lacks_room = True
-        if self._unlogged is not None and self._unlogged[0] is fetched:
-            row = self._unlogged[1]  # the disk had room for the records, but not for the row
-        else:
-            row = self._store(fetched, part)
-            if not self._follows(row, follows):
-                fetched.links = [
-                    link._replace(flags=link.flags | OUT_OF_SCOPE) for link in fetched.links
-                ]
-                fetched.judged_with = NEVER_FOLLOWED
-            self._unlogged = fetched, row
-        if fetched.joins is not None:
-            self._joined.add([Joined(*fetched.joins, fetched.found.url)])
-        row = self._log_page(row, fetched)
-        self._unlogged, self.lacks_room = None, False
-        self._page_log.add(row, len(fetched.found.chain), fetched.detail)
-        self.seen.remember(row)
+        self._warc.flush()
+        if self._policy == "record":  # records must be on disk before the rows that name them
+            self._warc.sync()
+        self._log.flush()
+        self.lacks_room = False
+        lines, self._lines = self._lines, []
+        for row, redirects, detail in lines:
+            self._page_log.add(row, redirects, detail)
         self._sync_log()
         took = time.monotonic() - began
         if took > _SLOW_STORE_S:
-            _LOG.warning("%s is slow: storing a page took %.1f s", self.directory, took)
-        return row
+            _LOG.warning("%s is slow: storing pages took %.1f s", self.directory, took)
 
     def introduce(self, authority: str, sitemaps: Sequence[Link]) -> None:
         """Log the sitemaps that the robots.txt of an authority names."""
+        self._warc.flush()  # rows that wait are written, too, so their records must be first
         self._log.sitemaps(authority, [link.url for link in sitemaps])
         self._sync_log()
 
@@ -152,16 +180,15 @@ class RankStore:
         self._joined.sync()
 
     def keep(self, url: str, response: Response) -> None:
-        """Write the records of a response for a robots.txt."""
+        """Let the records of a response for a robots.txt wait for `flush`."""
         self._write(url, response, digest(response.stored), None, FOR_ROBOTS)
-        if self._policy == "record":
-            self._warc.sync()
 
     def keep_failure(self, url: str, started: float, seconds: float, error: FetchError) -> None:
-        """Write a record of a request that got no response. `started`: seconds since the epoch."""
+        """Let a record wait for `flush` that says that a request got no response.
+
+        `started`: seconds since the epoch.
+        """
         self._warc.write_failure(url, started, seconds, error)
-        if self._policy == "record":
-            self._warc.sync()
 
     def note(self, what: Asked | CrawlDelay) -> None:
         """Write a row of the request log: a request, or a Crawl-delay."""
@@ -193,7 +220,11 @@ class RankStore:
         self._page_log.write()
 
     def close(self) -> None:
-        """Sync and close the files."""
+        """Write what waits, and sync and close the files."""
+        try:
+            self.flush()
+        except NoRoomError as error:
+            _LOG.warning("no room: %s; the pages that wait are lost", error)
         self._page_log.close()
         self._warc.close()
         self._joined.close()
@@ -201,7 +232,8 @@ class RankStore:
             lost = self._requests.close()
             if lost:
                 _LOG.warning("no room: %d rows of the request log are lost", lost)
-        self._log.close()
+        with suppress(NoRoomError):  # told above
+            self._log.close()
 
     def _follows(self, row: PageRow, follows: Callable[[PageRow], bool]) -> bool:
         try:
@@ -244,12 +276,11 @@ class RankStore:
                 title=None,
                 language=None,
             )
-            self._unlogged = fetched, row
             self._log.page(row, [], fetched.found.chain)
         return row
 
-    def _store(self, fetched: Fetched, part: int) -> PageRow:
-        """Write the WARC records, if there was a response. Returns the row that names them."""
+    def _row(self, fetched: Fetched, part: int) -> PageRow:
+        """Return the row of a fetch. If there was a response, its WARC records wait for `flush`."""
         found, response = fetched.found, fetched.response
         url = found.address
         payload_digest, duplicate, place, metadata = (
@@ -290,13 +321,13 @@ class RankStore:
     def _keep(
         self, url: str, response: Response, fetched: Fetched
     ) -> tuple[str, bool, Place | None, Metadata]:
-        """Write the WARC records of a response.
+        """Let the WARC records of a response wait for `flush`.
 
         Returns the digest of the payload, whether the record is a revisit, the place of the record,
         and what the row says besides.
         """
         try:
-            payload_digest, original = self.seen.identify(response, fetched.earlier)
+            payload_digest, original = self.seen.identify(response, fetched.earlier, fetched.digest)
             stored = not response.has_page or self._keeps(response)
             metadata = metadata_of(response, fetched.earlier)
         except OSError:  # of the disk
@@ -311,8 +342,6 @@ class RankStore:
             place, as_sent = self._write(url, response, payload_digest, original)
             if not as_sent:
                 fetched.failure = Failure.INTERNAL
-        if self._policy == "record":  # the records must be on disk before the row that names them
-            self._warc.sync()
         return payload_digest, original is not None, place, metadata
 
     def _write(
@@ -323,7 +352,7 @@ class RankStore:
         original: Original | None,
         more: str = "",
     ) -> tuple[Place | None, bool]:
-        """Write the records. Returns their place, and whether they are complete.
+        """Let the records wait for `flush`. Returns their place, and whether they are complete.
 
         If the head of the response can't be written, the records hold the payload alone.
         """

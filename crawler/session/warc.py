@@ -105,10 +105,11 @@ class WarcWriter:
         original: Original | None,
         more: str = "",
     ) -> Place:
-        """Append a response and its request by a single write. With `original`, write a revisit.
+        """Add a response and its request, which wait for `flush`. With `original`, add a revisit.
 
         `payload_digest`: the digest of the received payload; after status 304, that of the
-        original. `more`: further header lines of the response.
+        original. `more`: further header lines of the response. Raises NoRoomError or OSError if a
+        new file can't be made; then nothing is added.
         """
         head = _http_head(response)
         date = warc_date(response.started)
@@ -149,14 +150,13 @@ class WarcWriter:
         )
         request = self._record("request", fields, response.request_head)
 
-        place = self._append(answer + request)
+        place = self._add(answer + request)
         about = Replayable(kind, url, date, head, payload_digest, place.offset, len(answer))
         self._note(about)
-        self._close_if_full()
         return place
 
     def write_failure(self, url: str, started: float, seconds: float, error: FetchError) -> None:
-        """Append a metadata record about a request that got no response."""
+        """Add a metadata record about a request that got no response. It waits for `flush`."""
         fields = (
             f"WARC-Target-URI: {url}\r\nWARC-Date: {warc_date(started)}\r\n"
             f"WARC-Record-ID: {next(self._ids)}\r\nContent-Type: application/warc-fields\r\n"
@@ -168,20 +168,24 @@ class WarcWriter:
             "errorDetail": error.detail,
             "fetchTimeMs": f"{seconds * 1000:.0f}",
         }
-        self._append(self._record("metadata", fields, _warc_fields(about)))
-        self._close_if_full()
+        self._add(self._record("metadata", fields, _warc_fields(about)))
 
-    def _append(self, records: bytes) -> Place:
-        """Append records by a single write. A new file begins with a warcinfo record."""
+    def _add(self, records: bytes) -> Place:
+        """Let records wait. A new file begins with a warcinfo record."""
         file = self._file or self._open()
-        if file.size:
-            return Place(file.name, file.append(records))
-        info = self._warcinfo(file.name)
-        return Place(file.name, file.append(info + records) + len(info))
+        if not file.size:
+            file.add(self._warcinfo(file.name))
+        return Place(file.name, file.add(records))
 
-    def _close_if_full(self) -> None:
-        if self._file and self._file.size >= self._storage.warc_size:
-            self.close()
+    def flush(self) -> None:
+        """Write the records that wait, by a single write, and close the file if it is full.
+
+        Raises NoRoomError; then the records still wait.
+        """
+        if self._file:
+            self._file.flush()
+            if self._file.size >= self._storage.warc_size:
+                self.close()
 
     def sync(self) -> None:
         """Force the open file to disk."""
@@ -189,13 +193,16 @@ class WarcWriter:
             self._file.sync()
 
     def close(self) -> None:
-        """Close the open file, and write its index. The next record begins a new one."""
+        """Close the open file, and write its index. The next record begins a new one.
+
+        Records that still wait are lost.
+        """
         if self._file:
             file, self._file = self._file, None
             file.close()
-            if not file.size:  # its first write failed
+            if not file.written:  # its first write failed
                 file.path.unlink()
-            elif self._index:
+            elif self._index and file.written == file.size:
                 try:
                     self._index.write()
                 except (OSError, NoRoomError) as error:
@@ -285,7 +292,8 @@ def _warc_fields(fields: Mapping[str, str]) -> bytes:
 def _record_ids() -> Iterator[str]:
     """Yield random (version 4) UUIDs. A UUID takes a twentieth of the time of uuid.uuid4."""
     while True:
-        made = (os.urandom(16).hex() for _ in range(_IDS))
+        text = os.urandom(16 * _IDS).hex()
+        made = [text[at : at + 32] for at in range(0, len(text), 32)]
         yield from [f"<urn:uuid:{x[:8]}-{x[8:12]}-4{x[13:16]}-a{x[17:20]}-{x[20:]}>" for x in made]
 
 
