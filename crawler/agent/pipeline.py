@@ -143,8 +143,7 @@ async def parse_stage(
         while len(waiting) < _TOGETHER and not to_parse.empty():
             waiting.append(to_parse.get_nowait())
         for pages in _runs(waiting, reader):
-            for fetched in pages:
-                await _read(fetched, reader, traps, faults, turn)
+            await _read(pages, reader, traps, faults, turn)
             rows = await _store(pages, repository, reader, core, faults, traps, turn)
             for fetched, row in zip(pages, rows, strict=True):
                 tally.add(row, fetched.detail)
@@ -211,24 +210,33 @@ def _end_errand(fetched: Fetched, robots: RobotsGate, core: Core, now: float) ->
 
 
 async def _read(
-    fetched: Fetched, reader: PageReader, traps: TrapMonitor, faults: Faults, turn: Turn
+    pages: Sequence[Fetched], reader: PageReader, traps: TrapMonitor, faults: Faults, turn: Turn
 ) -> None:
-    """Find the links of a page, and compare the page with others."""
-    try:
-        for _ in reader.read(fetched):
+    """Find the links of pages, and compare each page with others."""
+    unread = [(fetched, reader.read(fetched)) for fetched in pages]
+    while unread:
+        later = []
+        for fetched, steps in unread:
+            try:
+                is_read = next(steps, True)  # steps yield None
+            except BaseException as error:
+                faults.note(error, "the page", fetched.found.url)
+                _spoil(fetched)
+                is_read = True
+            if not is_read:
+                later.append((fetched, steps))
             await turn.rest()
-    except BaseException as error:
-        faults.note(error, "the page", fetched.found.url)
-        _spoil(fetched)
-    found = fetched.found  # reading may have changed its hops
-    if found.chain and traps.gets_lost(fetched):
-        fetched.failure, fetched.links = Failure.TOO_MANY_REDIRECTS, []
-    try:
-        traps.compare(fetched)
-    except BaseException as error:
-        faults.note(error, "the comparison", found.url)
-        fetched.failure = fetched.failure or Failure.INTERNAL
-    await turn.rest()
+        unread = later
+    for fetched in pages:
+        found = fetched.found  # reading may have changed its hops
+        if found.chain and traps.gets_lost(fetched):
+            fetched.failure, fetched.links = Failure.TOO_MANY_REDIRECTS, []
+        try:
+            traps.compare(fetched)
+        except BaseException as error:
+            faults.note(error, "the comparison", found.url)
+            fetched.failure = fetched.failure or Failure.INTERNAL
+        await turn.rest()
 
 
 async def _store(

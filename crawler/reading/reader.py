@@ -144,6 +144,7 @@ class PageReader:
             fetched.title, fetched.language = page.head
             fetched.anchors = page.anchors
             self._requisites.note(fetched, page.requisites)
+        yield  # so that pages that are read together are all scanned before the first is judged
         work = 0
         index_of, links, known = fetched.sitemaps_of, fetched.links, self._scope.known.young
         for target, flags in targets:
