@@ -1,9 +1,9 @@
 """Judges whether a plan is balanced, and if not, says why.
 
 A part may exceed the average by the tolerance. A giant is a site that a model keeps whole and that
-is heavier than this. The part of a giant may weigh as much as the giant, and the parts without
-giants are judged by their own average. If this lower average turns further sites into giants, the
-parts without giants may also weigh as much as usual.
+is heavier than this. The part of a giant may exceed the giant by the tolerance, but not the
+heaviest giant. The parts without giants are judged by their own average. If this lower average
+turns further sites into giants, the parts without giants may also weigh as much as usual.
 """
 
 import math
@@ -180,18 +180,18 @@ def _limits(
         if (np.delete(wholes.weights, large, axis=0) > own).any():
             own = np.maximum(own, base)
         limits[free] = own
-    np.maximum.at(limits, wholes.part[large], wholes.weights[large])
+    if len(large):
+        giants = wholes.weights[large].astype(np.float64)
+        own = np.minimum(_above(giants, tolerances), giants.max(axis=0))
+        np.maximum.at(limits, wholes.part[large], own)
     return limits
 
 
-def _above(average: Limits, tolerances: tuple[float, float]) -> Limits:
-    """Return the average plus the tolerance, plus the rounding error of sums of fractions."""
-    return np.array(
-        [
-            mean * (1 + tolerance) * (1 + 1e-12) if math.isfinite(tolerance) else math.inf
-            for mean, tolerance in zip(average.tolist(), tolerances, strict=True)
-        ]
-    )
+def _above(weights: Limits, tolerances: tuple[float, float]) -> Limits:
+    """Return two weights, or rows of two, plus the tolerances and the rounding error of sums."""
+    finite = np.isfinite(tolerances)
+    factors = (1 + np.where(finite, tolerances, 0)) * (1 + 1e-12)
+    return np.where(finite, weights * factors, math.inf)
 
 
 def _beside_giants(

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from partition.arrays import Ids
+from partition import judge
+from partition.arrays import Ids, Ints
 from partition.hypergraph import Hypergraph, imbalances, part_loads
 from partition.multilevel import partition, rebalanced
 from partition.multilevel.limits import caps, fit, giants, least_imbalance, own_limits, seated
@@ -43,6 +44,77 @@ def test_further_giants_leave_the_others_the_usual_limit() -> None:
     weights = np.array([[70, 70], [20, 20], *[[1, 1]] * 10])
     part = np.zeros(12, np.int32)
     assert own_limits(weights, part, 4, TOLERANCES)[1:].tolist() == [[26, 26]] * 3
+
+
+def test_a_lesser_giant_leaves_room_up_to_the_heaviest() -> None:
+    """Of 200, in 4 parts: 5 % over a giant of 60 are 63, and over one of 78 more than 80."""
+    weights = np.array([[80, 80], [60, 60], *[[1, 1]] * 60])
+    part = np.array([0, 1, *[2, 3] * 30], np.int32)
+    limits = own_limits(weights, part, 4, TOLERANCES)
+    assert limits.tolist() == [[80, 80], [63, 63], [31, 31], [31, 31]]
+    weights[:2] = [[80, 80], [78, 78]]
+    assert own_limits(weights, part, 4, TOLERANCES)[:2].tolist() == [[80, 80], [80, 80]]
+
+
+def weights_and_parts(size: int) -> st.SearchStrategy[tuple[Ints, Ids, int]]:
+    """Vertices with two weights, most of them 1 and some up to `size`, each in one of 5 parts."""
+    weight = st.one_of(st.just(1), st.integers(0, size))
+    vertices = st.lists(st.tuples(weight, weight, st.integers(0, 4)), min_size=1, max_size=30)
+    return st.tuples(vertices, st.integers(2, 5)).map(
+        lambda case: (
+            np.array([vertex[:2] for vertex in case[0]], np.int64),
+            np.array([vertex[2] % case[1] for vertex in case[0]], np.int32),
+            case[1],
+        )
+    )
+
+
+@given(weights_and_parts(100), st.sampled_from([TOLERANCES, (0.05, 5), (0, 0.3)]))
+def test_room_beside_lesser_giants_leaves_the_largest_limit_as_it_is(
+    case: tuple[Ints, Ids, int], tolerances: tuple[float, float]
+) -> None:
+    """Of each weight: the limits as they were, with the weight of the giant alone for its part."""
+    weights, part, parts = case
+    usual = caps(weights, parts, tolerances)
+    large = giants(weights, usual)
+    limits = own_limits(weights, part, parts, tolerances)
+    alone = limits.copy()
+    alone[part[large]] = usual[0]
+    np.maximum.at(alone, part[large], weights[large])
+    assert (limits >= alone).all()
+    assert limits.max(axis=0).tolist() == alone.max(axis=0).tolist()
+
+
+@given(weights_and_parts(10_000))
+def test_a_part_with_a_giant_may_weigh_what_the_judge_of_plans_allows(
+    case: tuple[Ints, Ids, int],
+) -> None:
+    """The engine may also round up the average, and so allow 1 more at most."""
+    weights, part, parts = case
+    seats = part[giants(weights, caps(weights, parts, TOLERANCES))]
+    names = [str(site) for site in range(len(weights))]
+    page = judge.Page(lambda: "", 0, 0)
+    verdict = judge.balance_of_units(
+        "site-hypergraph",
+        names,
+        weights,
+        np.arange(len(weights), dtype=np.int32),
+        part,
+        part_loads(weights, part, parts),
+        TOLERANCES,
+        [page, page],
+    )
+    limits = own_limits(weights, part, parts, TOLERANCES)
+    assert (limits[seats] <= verdict.limits[seats] + 1).all()
+
+
+def test_a_small_vertex_stays_with_a_lesser_giant() -> None:
+    """The vertex shares all nets with the giant of 60, which the one of 80 leaves room for."""
+    nets = [[1, 2]] * 5 + [[v, v + 1] for v in range(3, 61)]
+    h = hypergraph([[80, 80], [60, 60], *[[1, 1]] * 60], nets)
+    part = partition(h, 4)
+    assert part[1] == part[2]
+    assert max(imbalances(h, part, 4)) == pytest.approx(0.6)
 
 
 def test_a_giant_light_in_one_weight_leaves_more_of_it_to_the_others() -> None:

@@ -1,7 +1,8 @@
 """Partitions hypergraphs in which some vertices, the giants, are heavier than a part may be.
 
-The limits are a matter of the part (`limits`): a part with a giant may weigh as much as the giant,
-and the other parts are balanced among themselves. The rule has three steps:
+The limits are a matter of the part (`limits`): a part with a giant may weigh somewhat more than the
+giant, but no more than the heaviest giant. The other parts are balanced among themselves. The rule
+has three steps:
 
 1. Each giant gets a part of its own. The other vertices are partitioned over the other parts, under
    the limits of these parts.

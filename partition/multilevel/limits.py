@@ -1,7 +1,8 @@
 """Limits: the weight that each part may have, also for the parts that giants get.
 
-A giant is a vertex that alone is heavier than a part may be. Its part gets a limit of its own, the
-weight of the giant. The other parts are balanced among themselves.
+A giant is a vertex that alone is heavier than a part may be. Its part gets a limit of its own: a
+tolerance over the weight of the giant, but no more than the heaviest giant. The other parts are
+balanced among themselves.
 """
 
 from collections.abc import Sequence
@@ -40,8 +41,8 @@ def giants(weights: Ints, limits: Ints) -> Ids:
 def own_limits(weights: Ints, part: Ids, parts: int, tolerances: Sequence[float]) -> Ints:
     """Return what each part of a partition may weigh, parts x 2, if some parts have giants.
 
-    A part with giants may weigh as much as its heaviest giant. The other parts are balanced
-    among themselves, see `_of_others`.
+    For the parts with giants see `_of_giants`. The other parts are balanced among themselves,
+    see `_of_others`.
     """
     limits = caps(weights, parts, tolerances)
     large = giants(weights, limits)
@@ -50,7 +51,20 @@ def own_limits(weights: Ints, part: Ids, parts: int, tolerances: Sequence[float]
     if len(large) and free.any():
         others = np.delete(weights, large, axis=0)
         limits[free] = _of_others(others, int(free.sum()), limits[0], tolerances)
-    np.maximum.at(limits, part[large], weights[large])
+    if len(large):
+        np.maximum.at(limits, part[large], _of_giants(weights[large], tolerances))
+    return limits
+
+
+def _of_giants(weights: Ints, tolerances: Sequence[float]) -> Ints:
+    """Return what the part of each giant may weigh: a tolerance over the giant.
+
+    Small vertices that share nets with a giant can then stay with it. The weight of the heaviest
+    giant is the most, because beyond it the largest imbalance would rise. Each of the two weights
+    has its own heaviest giant.
+    """
+    room = np.minimum(weights * np.array(tolerances), weights.max(axis=0) - weights)
+    limits: Ints = weights + room.astype(np.int64)
     return limits
 
 
