@@ -80,7 +80,6 @@ def make(directory: Path, pages: int, links: int, ranks: int) -> None:
         inside = [min(start + dice.randrange(SITE_URLS), total - 1) for _ in range(links // 2)]
         outside = [dice.randrange(total) for _ in range(links - links // 2)]
         logs[rank].page(row, [web.link(target) for target in inside + outside])
-        logs[rank].flush()
     for log in logs:
         log.close()
 

@@ -29,7 +29,7 @@ PLACES = (  # by the module that looks the function up
     "crawler.reading.reader:read_html",
     "crawler.reading.robots:Rules.allows",
     "crawler.reading.robots:Rules.reading",
-    "crawler.session.log:LogWriter.page",
+    "crawler.session.log:LogWriter.frame",
     "crawler.session.metadata:media_type",
     "crawler.session.metadata:validator",
     "crawler.session.warc:_http_head",
@@ -80,7 +80,7 @@ def text_of(argument: object) -> str:
 
 # Functions that are called again without what the server has sent, and don't fail then.
 WHEN: dict[str, Callable[[tuple[Any, ...]], bool]] = {
-    "LogWriter.page": lambda arguments: bool(arguments[2]),
+    "LogWriter.frame": lambda arguments: bool(arguments[2]),
     "_http_head": lambda arguments: bool(arguments[0].headers),
 }
 

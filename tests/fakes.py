@@ -7,6 +7,8 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, NoReturn, TypeAlias, TypeVar
 
 from crawler import ports
+from crawler.core.core import Core
+from crawler.core.foreign import Traffic
 from crawler.ports import LostRankError
 
 T = TypeVar("T")
@@ -59,18 +61,27 @@ class Network:
         return len(delivered)
 
 
+def counted(cores: Iterable[Core]) -> list[dict[str, object]]:
+    """Return what cores have counted of their messages, also where the class is compiled."""
+    names = [name for name in dir(Traffic()) if not name.startswith("_")]
+    return [
+        {name: value for name in names if not callable(value := getattr(core.traffic, name))}
+        for core in cores
+    ]
+
+
 class NoRepository:
     """A `ports.Repository` for tests in which nothing is stored."""
 
     def hash(self, fetched: ports.Fetched) -> None:
         pass
 
-    def archive(self, fetched: ports.Fetched, part: int) -> ports.PageRow:
+    def archive(
+        self, fetched: ports.Fetched, part: int, follows: Callable[[ports.PageRow], bool]
+    ) -> ports.PageRow:
         raise NotImplementedError
 
-    def log(
-        self, fetched: ports.Fetched, row: ports.PageRow, follows: Callable[[ports.PageRow], bool]
-    ) -> ports.PageRow:
+    def log(self, pages: Sequence[ports.Fetched], rows: list[ports.PageRow]) -> None:
         raise NotImplementedError
 
     def flush(self) -> None:

@@ -61,9 +61,9 @@ def put(
 ) -> PageRow:
     """Store a page by itself. Returns its row."""
     store.hash(page)
-    row = store.log(page, store.archive(page, part), follows)
-    store.flush()
-    return row
+    rows = [store.archive(page, part, follows)]
+    store.log([page], rows)
+    return rows[0]
 
 
 def failed(url: str, failure: Failure, *, time: float = 1_800_000_000.0) -> Fetched:

@@ -151,23 +151,18 @@ class Repository(NoRepository):
     """Knows the order of the pages, and that the log names each site before it has links to it."""
 
     def __init__(self) -> None:
-        self.waiting: list[str] = []
         self.stored: list[str] = []
         self.sites = 0  # that the log names
 
-    def archive(self, fetched: Fetched, part: int) -> PageRow:
+    def archive(self, fetched: Fetched, part: int, follows: Callable[[PageRow], bool]) -> PageRow:
         self.sites += fetched.joins is not None
         one = fetched.found
         return PageRow(one.url, one.key, one.site, part, 0, one.hops, fetched.time, 0.5, status=200)
 
-    def log(self, fetched: Fetched, row: PageRow, follows: Callable[[PageRow], bool]) -> PageRow:
-        assert fetched.judged_with <= self.sites
-        self.waiting.append(row.url)
-        return row
-
-    def flush(self) -> None:
-        self.stored += self.waiting
-        self.waiting.clear()
+    def log(self, pages: Sequence[Fetched], rows: list[PageRow]) -> None:
+        for fetched, row in zip(pages, rows, strict=True):
+            assert fetched.judged_with <= self.sites
+            self.stored.append(row.url)
 
 
 @pytest.mark.interpreted

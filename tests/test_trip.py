@@ -82,9 +82,9 @@ def trip(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trip]:
             for _ in reader.read(fetched):
                 pass
             store.hash(fetched)
-            row = store.log(fetched, store.archive(fetched, 0))
-            store.flush()
-            return row
+            rows = [store.archive(fetched, 0)]
+            store.log([fetched], rows)
+            return rows[0]
 
         yield go
         runner.run(fetcher.__aexit__())

@@ -16,6 +16,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Final
 
+import msgspec
+
 from crawler.agent.fetching import failed
 from crawler.agent.progress import Tally
 from crawler.agent.robots_gate import RobotsGate
@@ -213,7 +215,7 @@ async def _read(
     pages: Sequence[Fetched], reader: PageReader, traps: TrapMonitor, faults: Faults, turn: Turn
 ) -> None:
     """Find the links of pages, and compare each page with others."""
-    unread = [(fetched, reader.read(fetched)) for fetched in pages]
+    unread = [(fetched, _steps(reader, fetched)) for fetched in pages]
     while unread:
         later = []
         for fetched, steps in unread:
@@ -239,6 +241,11 @@ async def _read(
         await turn.rest()
 
 
+def _steps(reader: PageReader, fetched: Fetched) -> Iterator[None]:
+    """Yield the steps of reading a page. Whatever goes wrong does so in a step."""
+    yield from reader.read(fetched)
+
+
 async def _store(
     pages: Sequence[Fetched],
     repository: Repository,
@@ -250,22 +257,33 @@ async def _store(
 ) -> list[PageRow]:
     """Store pages, after their links are judged by the present scope. Returns their rows."""
     for fetched in pages:
-        try:
-            reader.renew(fetched)
-        except BaseException as error:
-            faults.note(error, "the links", fetched.found.url)
-            _spoil(fetched)
         repository.hash(fetched)
         await turn.rest()
     rows = []
     for fetched in pages:
-        archive = partial(repository.archive, fetched, core.ownership.row_part(fetched.found))
-        rows.append(await with_room(archive))
+        part = core.ownership.row_part(fetched.found)
+        rows.append(await with_room(partial(repository.archive, fetched, part, traps.stored)))
         await turn.rest()
-    for at, fetched in enumerate(pages):
-        rows[at] = repository.log(fetched, rows[at], traps.stored)
-        await turn.rest()
-    await with_room(repository.flush)
+
+    def log() -> None:
+        # If a site joins the scope, the log is searched for links to it. So no site may join after
+        # the links are judged, and before they are in the log.
+        for at, fetched in enumerate(pages):
+            try:
+                reader.renew(fetched)
+            except BaseException as error:
+                faults.note(error, "the links", fetched.found.url)
+                _spoil(fetched)
+                rows[at] = msgspec.structs.replace(
+                    rows[at],
+                    error=Failure.INTERNAL.value,
+                    noindex=False,
+                    title=None,
+                    language=None,
+                )
+        repository.log(pages, rows)
+
+    await with_room(log)
     return rows
 
 

@@ -67,23 +67,24 @@ class Repository(Protocol):
         """Set the digest of a fetch that has a response."""
         ...
 
-    def archive(self, fetched: Fetched, part: int) -> PageRow:
-        """Let the WARC records of a fetch wait for `flush`. Returns the row that names them.
+    def archive(self, fetched: Fetched, part: int, follows: Callable[[PageRow], bool]) -> PageRow:
+        """Let the WARC records of a fetch wait for `log`. Returns the row that names them.
 
-        Raises NoRoomError; then nothing waits.
+        `follows` says whether the links of a row are followed. If not, the links get the flag
+        OUT_OF_SCOPE. Raises NoRoomError; then nothing waits.
         """
         ...
 
-    def log(self, fetched: Fetched, row: PageRow, follows: Callable[[PageRow], bool]) -> PageRow:
-        """Let the row of a fetch wait for `flush`, with the links. Returns the row as it is logged.
+    def log(self, pages: Sequence[Fetched], rows: list[PageRow]) -> None:
+        """Write the WARC records that wait, then the rows of fetches with their links.
 
-        `follows` says whether the links of a row are followed. If not, the links are stored with
-        the flag OUT_OF_SCOPE.
+        A row that can't be written is replaced by one that can, also in the list. Raises
+        NoRoomError; then no row is written, and records still wait.
         """
         ...
 
     def flush(self) -> None:
-        """Write all that waits, first the WARC records. Raises NoRoomError; then it still waits."""
+        """Write the WARC records that wait. Raises NoRoomError; then they still wait."""
         ...
 
     def introduce(self, authority: str, sitemaps: Sequence[Link]) -> None:

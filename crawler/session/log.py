@@ -20,11 +20,11 @@ checksum.
 import os
 import re
 import struct
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
-from typing import BinaryIO, Final, NamedTuple
+from typing import Any, BinaryIO, Final, NamedTuple
 
 import msgspec
 import numpy as np
@@ -217,6 +217,21 @@ class LogWriter:
         links: Sequence[Link],
         chain: tuple[int, ...] = (),
         sitemaps_of: Names | None = None,
+        **more: Any,
+    ) -> None:
+        """Append the row of a page with its links. See `frame`. Raises NoRoomError."""
+        self.write([self.frame(row, links, chain, sitemaps_of, **more)])
+
+    def write(self, frames: Iterable[bytes]) -> None:
+        """Append frames by a single write. Raises NoRoomError; then none of them is appended."""
+        self._file.append(b"".join(frames))
+
+    def frame(
+        self,
+        row: PageRow,
+        links: Sequence[Link],
+        chain: tuple[int, ...] = (),
+        sitemaps_of: Names | None = None,
         lastmods: Mapping[int, str] = MappingProxyType({}),
         judged_with: int = 0,
         *,
@@ -224,8 +239,8 @@ class LogWriter:
         anchors: Sequence[Anchor] = (),
         rows: Mapping[str, bytes] = MappingProxyType({}),
         requisites: Sequence[Link] = (),
-    ) -> None:
-        """Add the row of a page with its links, which wait for `flush`. See LoggedPage."""
+    ) -> bytes:
+        """Return the frame of a page with its links. See LoggedPage for the arguments."""
         keys, urls, _, flags = zip(*links, strict=True) if links else ((), (), (), ())
         packed_urls = "\n".join((*urls, "")).encode()
         compressed = len(packed_urls) >= _WORTH_COMPRESSING
@@ -246,11 +261,7 @@ class LogWriter:
             {name: self._compress(lines) for name, lines in rows.items()} if rows else {},
             self._pack(requisites) if requisites else b"",
         )
-        self._file.add(_frame(PAGE + self._encode(page)))
-
-    def flush(self) -> None:
-        """Write the rows that wait, by a single write. Raises NoRoomError; then they still wait."""
-        self._file.flush()
+        return _frame(PAGE + self._encode(page))
 
     def _pack(self, requisites: Sequence[Link]) -> bytes:
         text = "".join([f"{without_mark(link.url)}\n" for link in requisites])
@@ -258,18 +269,15 @@ class LogWriter:
 
     def sitemaps(self, authority: str, urls: list[str]) -> None:
         """Append the sitemaps that the robots.txt of an authority names. Raises NoRoomError."""
-        self._file.append(_frame(_SITEMAPS + self._encode(LoggedSitemaps(authority, urls))))
+        self.write([_frame(_SITEMAPS + self._encode(LoggedSitemaps(authority, urls)))])
 
     def sync(self) -> None:
         """Force the file to disk."""
         self._file.sync()
 
     def close(self) -> None:
-        """Write what waits, and sync and close the file. Raises NoRoomError after closing it."""
-        try:
-            self._file.flush()
-        finally:
-            self._file.close()
+        """Sync and close the file."""
+        self._file.close()
 
 
 def _frame(body: bytes) -> bytes:

@@ -47,10 +47,9 @@ _NOTHING_KEPT = (None, False, None, _NO_METADATA)
 class RankStore:
     """The repository of one rank (`ports.Repository`), the only writer of its WARC files and log.
 
-    Fetches go through `hash`, `archive` and `log`. What these make waits for `flush`, so that
-    several fetches take each step and each write together. A failed write raises NoRoomError if it
-    may succeed later, or else OSError. It can leave WARC records that no row names, but never a row
-    without its records.
+    Fetches go through `hash`, `archive` and `log`. Several fetches take each of these steps
+    together, and share its writes. A failed write raises NoRoomError if it may succeed later, or
+    else OSError. It can leave WARC records that no row names, but never a row without its records.
     """
 
     def __init__(
@@ -105,7 +104,6 @@ class RankStore:
             self._requests = RequestLog(path, manners)
         self._policy = storage.sync
         self._synced_at = time.monotonic()
-        self._lines: list[tuple[PageRow, int, str]] = []  # of crawl.log, for rows that wait
 
     def hash(self, fetched: Fetched) -> None:
         """Set the digest of a fetch that has a response, unless it is that of an earlier fetch."""
@@ -113,8 +111,17 @@ class RankStore:
         if response is not None and not (response.status == 304 and fetched.earlier):
             fetched.digest = digest(response.stored)
 
-    def archive(self, fetched: Fetched, part: int) -> PageRow:
-        """Let the WARC records of a fetch wait for `flush`. Returns the row that names them."""
+    def archive(
+        self,
+        fetched: Fetched,
+        part: int,
+        follows: Callable[[PageRow], bool] = lambda row: True,
+    ) -> PageRow:
+        """Let the WARC records of a fetch wait for `log`. Returns the row that names them.
+
+        If `follows(row)` is false, all links are flagged OUT_OF_SCOPE, so that the log tells which
+        links a resumed session must follow.
+        """
         try:
             if fetched.joins is not None:
                 self._joined.add([Joined(*fetched.joins, fetched.found.url)])
@@ -123,51 +130,44 @@ class RankStore:
             self.lacks_room = True
             raise
         self.seen.remember(row)
-        return row
-
-    def log(
-        self,
-        fetched: Fetched,
-        row: PageRow,
-        follows: Callable[[PageRow], bool] = lambda row: True,
-    ) -> PageRow:
-        """Let the row of a fetch wait for `flush`, with the links. Returns the row as it is logged.
-
-        If `follows(row)` is false, all links are flagged OUT_OF_SCOPE, so that the log tells which
-        links a resumed session must follow.
-        """
         if not self._follows(row, follows):
             fetched.links = [
                 link._replace(flags=link.flags | OUT_OF_SCOPE) for link in fetched.links
             ]
             fetched.judged_with = NEVER_FOLLOWED
-        row = self._log_page(row, fetched)
-        self._lines.append((row, len(fetched.found.chain), fetched.detail))
         return row
 
-    def flush(self) -> None:
-        """Write all that waits, the WARC records first. The lines of crawl.log wait for more lines.
+    def log(self, pages: Sequence[Fetched], rows: list[PageRow]) -> None:
+        """Write the WARC records that wait, then the rows of fetches with their links.
 
-        Raises NoRoomError; then all of it still waits.
+        A row that can't be written is replaced by one that can, also in the list.
         """
         began = time.monotonic()
+        self.flush()
         self.lacks_room = True
-        self._warc.flush()
-        if self._policy == "record":  # records must be on disk before the rows that name them
-            self._warc.sync()
-        self._log.flush()
+        frames = []
+        for at, fetched in enumerate(pages):
+            rows[at], frame = self._frame(rows[at], fetched)
+            frames.append(frame)
+        self._log.write(frames)
         self.lacks_room = False
-        lines, self._lines = self._lines, []
-        for row, redirects, detail in lines:
-            self._page_log.add(row, redirects, detail)
+        for fetched, row in zip(pages, rows, strict=True):
+            self._page_log.add(row, len(fetched.found.chain), fetched.detail)
         self._sync_log()
         took = time.monotonic() - began
         if took > _SLOW_STORE_S:
             _LOG.warning("%s is slow: storing pages took %.1f s", self.directory, took)
 
+    def flush(self) -> None:
+        """Write the WARC records that wait. Raises NoRoomError; then they still wait."""
+        self.lacks_room = True
+        self._warc.flush()
+        if self._policy == "record":  # records must be on disk before the rows that name them
+            self._warc.sync()
+        self.lacks_room = False
+
     def introduce(self, authority: str, sitemaps: Sequence[Link]) -> None:
         """Log the sitemaps that the robots.txt of an authority names."""
-        self._warc.flush()  # rows that wait are written, too, so their records must be first
         self._log.sitemaps(authority, [link.url for link in sitemaps])
         self._sync_log()
 
@@ -220,11 +220,9 @@ class RankStore:
         self._page_log.write()
 
     def close(self) -> None:
-        """Write what waits, and sync and close the files."""
-        try:
+        """Write the records that wait, and sync and close the files."""
+        with suppress(NoRoomError):  # no row names these records
             self.flush()
-        except NoRoomError as error:
-            _LOG.warning("no room: %s; the pages that wait are lost", error)
         self._page_log.close()
         self._warc.close()
         self._joined.close()
@@ -232,8 +230,7 @@ class RankStore:
             lost = self._requests.close()
             if lost:
                 _LOG.warning("no room: %d rows of the request log are lost", lost)
-        with suppress(NoRoomError):  # told above
-            self._log.close()
+        self._log.close()
 
     def _follows(self, row: PageRow, follows: Callable[[PageRow], bool]) -> bool:
         try:
@@ -242,13 +239,13 @@ class RankStore:
             self._faults.note(error, "the rules on traps", row.url)
             return True
 
-    def _log_page(self, row: PageRow, fetched: Fetched) -> PageRow:
-        """Log a row with its links, and return the row as logged.
+    def _frame(self, row: PageRow, fetched: Fetched) -> tuple[PageRow, bytes]:
+        """Return the frame of a row with its links, and the row.
 
-        A row that can't be written is logged without the fields that come from the server.
+        A row that can't be written loses the fields that come from the server.
         """
         try:
-            self._log.page(
+            return row, self._log.frame(
                 row,
                 fetched.links,
                 fetched.found.chain,
@@ -260,8 +257,6 @@ class RankStore:
                 rows=fetched.rows,
                 requisites=fetched.requisites,
             )
-        except OSError:  # of the disk
-            raise
         except BaseException as error:
             self._faults.note(error, "the row", row.url)
             fetched.links, fetched.lastmods, fetched.sitemaps_of = [], {}, None
@@ -276,8 +271,7 @@ class RankStore:
                 title=None,
                 language=None,
             )
-            self._log.page(row, [], fetched.found.chain)
-        return row
+            return row, self._log.frame(row, [], fetched.found.chain)
 
     def _row(self, fetched: Fetched, part: int) -> PageRow:
         """Return the row of a fetch. If there was a response, its WARC records wait for `flush`."""
