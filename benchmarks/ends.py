@@ -56,7 +56,7 @@ def make(directory: Path, pages: int, links: int, ranks: int) -> None:
         first = number - number % SITE_URLS
         inside = [min(first + dice.randrange(SITE_URLS), total - 1) for _ in range(links // 2)]
         outside = [dice.randrange(total) for _ in range(links - links // 2)]
-        logs[rank].page(row, [web.link(target) for target in inside + outside])
+        logs[rank].write([logs[rank].frame(row, [web.link(target) for target in inside + outside])])
         authority = f"http://{site}"
         requests[rank].note(
             Asked(start, 0.1, site, authority, "page", row.key, 200, None, "10.0.0.1")

@@ -79,7 +79,7 @@ def make(directory: Path, pages: int, links: int, ranks: int) -> None:
         start = number - number % SITE_URLS
         inside = [min(start + dice.randrange(SITE_URLS), total - 1) for _ in range(links // 2)]
         outside = [dice.randrange(total) for _ in range(links - links // 2)]
-        logs[rank].page(row, [web.link(target) for target in inside + outside])
+        logs[rank].write([logs[rank].frame(row, [web.link(target) for target in inside + outside])])
     for log in logs:
         log.close()
 

@@ -55,7 +55,7 @@ def test_the_rows_of_a_url_and_of_a_site(
         folder.mkdir(parents=True)
         log = LogWriter(folder)
         for at, (site, number) in enumerate(rows[rank::2]):
-            log.page(row(site, number, 2.0 * at + rank, rank), links_of(number))
+            log.write([log.frame(row(site, number, 2.0 * at + rank, rank), links_of(number))])
         log.close()
         whole = log.path.read_bytes()
         log.path.write_bytes(whole[: max(0, len(whole) - torn)] if rank else whole)

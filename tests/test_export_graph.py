@@ -39,7 +39,8 @@ def write_logs(folder: Path, rows: list[Row]) -> None:
                 )
                 row = PageRow(text, url.key(text), url.site(text), 0, rank, 0, 0.0, 0.0, **fields)
                 links = [(URLS[one], OUT_OF_SCOPE * (one % 2)) for one in targets]
-                log.page(row, [Link(url.key(t), t, url.site(t), flags) for t, flags in links])
+                found = [Link(url.key(t), t, url.site(t), flags) for t, flags in links]
+                log.write([log.frame(row, found)])
         log.close()
 
 

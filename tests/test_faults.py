@@ -275,7 +275,7 @@ class Schedule:
         row = PageRow(
             found.url, found.key, found.site, part, rank, found.hops, 0.0, 0.0, status=200
         )
-        self._writers[rank].page(row, links, found.chain)
+        self._writers[rank].write([self._writers[rank].frame(row, links, found.chain)])
         self._stored[rank].append(logged)
 
     def _tear(self) -> None:

@@ -137,7 +137,7 @@ def test_lines_that_a_kill_has_lost_are_restored_once(
         crawl_log = directory / "crawl.log"
         log, lines = LogWriter(directory / "log"), PageLog(directory)
         for one in rows:
-            log.page(one, [])
+            log.write([log.frame(one, [])])
             lines.add(one, 0, "")
         log.close()
         lines.close()
@@ -164,7 +164,7 @@ def test_no_line_is_restored_where_users_have_deleted_all(tmp_path: Path) -> Non
     (directory / "log").mkdir(parents=True)
     log = LogWriter(directory / "log")
     for _ in range(65):
-        log.page(row(), [])
+        log.write([log.frame(row(), [])])
     log.close()
     restore_lines(logs_of(directory))
     assert not (directory / "crawl.log").exists()
@@ -179,7 +179,7 @@ def test_lines_are_restored_from_the_end_of_a_long_log(tmp_path: Path) -> None:
     log = LogWriter(directory / "log")
     rows = [row(url=f"http://a.example/{n}") for n in range(90)]
     for one in rows:
-        log.page(one, [], rows={"handler": random.Random(1).randbytes(100_000)})
+        log.write([log.frame(one, [], rows={"handler": random.Random(1).randbytes(100_000)})])
     log.close()
     lines = PageLog(directory)
     for one in rows[:70]:

@@ -135,7 +135,7 @@ def test_verify_still_finds_a_page_fetched_twice(tmp_path: Path) -> None:
 
 def _check_twice(directory: Path, name: str, row: PageRow) -> None:
     writer = LogWriter(directory / "rank-00000" / "log")
-    writer.page(row, [])
+    writer.write([writer.frame(row, [])])
     writer.close()
     assert verify(directory).problems.get("twice", 0) >= 2, name
     writer.path.unlink()

@@ -49,7 +49,7 @@ def write_log(directory: Path, *pages: tuple[PageRow, list[Link]]) -> Path:
     directory.mkdir(parents=True, exist_ok=True)
     log = LogWriter(directory)
     for row, links in pages:
-        log.page(row, links)
+        log.write([log.frame(row, links)])
     log.close()
     return max(directory.iterdir())
 

@@ -187,9 +187,11 @@ class Crawl:
         if self._kills and self._dice.random() < 0.05:
             self._kills -= 1
             if self._dice.random() < 0.5:
-                self._dice.choice(self._logs).page(row, links, found.chain)
+                log = self._dice.choice(self._logs)
+                log.write([log.frame(row, links, found.chain)])
             raise KilledError
-        self._dice.choice(self._logs).page(row, links, found.chain)
+        log = self._dice.choice(self._logs)
+        log.write([log.frame(row, links, found.chain)])
         return [] if error else links, not failed
 
     def _begin(self, cluster: Cluster) -> None:

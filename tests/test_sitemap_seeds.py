@@ -124,7 +124,7 @@ def test_verify_finds_an_entry_that_was_never_asked_for(tmp_path: Path) -> None:
         if isinstance(entry, LoggedPage) and not entry.row.url.endswith("/1"):
             targets = zip(entry.keys.tolist(), entry.urls, entry.flags, strict=True)
             links = [Link(key, url, "", flags) for key, url, flags in targets]
-            writer.page(entry.row, links, sitemaps_of=entry.sitemaps_of)
+            writer.write([writer.frame(entry.row, links, sitemaps_of=entry.sitemaps_of)])
     writer.close()
     assert any("/1: was never asked for" in line for line in verify(session).lines)
 

@@ -75,7 +75,7 @@ def rewrite(directory: Path, change: Callable[[list[LoggedPage]], Sequence[Logge
     log_of(directory).unlink()
     writer = LogWriter(log_of(directory).parent)
     for page in pages:
-        writer.page(page.row, links_of(page), page.chain, page.sitemaps_of)
+        writer.write([writer.frame(page.row, links_of(page), page.chain, page.sitemaps_of)])
     writer.close()
     write_tables(directory)
 

@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, BinaryIO, Final, NamedTuple
+from typing import BinaryIO, Final, NamedTuple
 
 import msgspec
 import numpy as np
@@ -210,17 +210,6 @@ class LogWriter:
         self._file.append(HEADER.pack(MAGIC, _VERSION))
         self._encode = msgspec.msgpack.Encoder().encode
         self._compress = zstandard.ZstdCompressor(level=1, write_checksum=False).compress
-
-    def page(
-        self,
-        row: PageRow,
-        links: Sequence[Link],
-        chain: tuple[int, ...] = (),
-        sitemaps_of: Names | None = None,
-        **more: Any,
-    ) -> None:
-        """Append the row of a page with its links. See `frame`. Raises NoRoomError."""
-        self.write([self.frame(row, links, chain, sitemaps_of, **more)])
 
     def write(self, frames: Iterable[bytes]) -> None:
         """Append frames by a single write. Raises NoRoomError; then none of them is appended."""
