@@ -134,8 +134,8 @@ async def parse_stage(
     """Find the links of each page, store the page and its links, and give the links to the core.
 
     Pages that wait take each step of this together. A step takes less time if another page has just
-    taken it, because code and data are still in the processor's caches. And the files of the rank
-    need one write for all of these pages.
+    taken it, because code and data are still in the processor's caches. Their records need only one
+    write, and their rows another.
 
     This stage never waits at a full queue. So it pauses by the clock, to let other tasks run.
     """
