@@ -20,6 +20,7 @@ from crawler.agent.fetching import FetchStage
 from crawler.agent.pipeline import (
     _TOGETHER,
     _runs,
+    _store,
     busy_host_stage,
     dns_stage,
     most_waiting,
@@ -27,7 +28,7 @@ from crawler.agent.pipeline import (
 )
 from crawler.agent.progress import Tally
 from crawler.agent.robots_gate import MOVED_ON, RobotsGate
-from crawler.agent.timing import Alarm, SystemClock
+from crawler.agent.timing import Alarm, SystemClock, Turn
 from crawler.agent.wire import Wire
 from crawler.core.schemes import SiteHash
 from crawler.core.visits import Visit
@@ -212,6 +213,37 @@ def test_pages_that_wait_together_are_stored_as_if_each_was_alone(kinds: list[st
     assert [address for address in admitted if "#" not in address] == pages
     assert len(admitted) == len(kinds)
     assert core.joining.join.call_count == kinds.count("seed")
+
+
+@pytest.mark.interpreted
+def test_links_are_judged_after_the_last_pause_before_they_are_logged() -> None:
+    """A site may join the scope in a pause. Then the log is searched for links to it."""
+    settings = config.load(None, [])
+    scope = make_scope(settings, [A], year=2027)
+    judged: list[int] = []
+
+    class Pausing(Repository):
+        def archive(
+            self, fetched: Fetched, part: int, follows: Callable[[PageRow], bool]
+        ) -> PageRow:
+            assert scope.join(f"{len(scope.joined)}.example")
+            return super().archive(fetched, part, follows)
+
+        def log(self, pages: Sequence[Fetched], rows: list[PageRow]) -> None:
+            judged.extend(page.judged_with for page in pages)
+
+    pages = [Fetched(found(A), 0.0, response(A, b"")) for _ in range(3)]
+    stored = _store(
+        pages,
+        Pausing(),
+        PageReader(settings, scope),
+        mock.Mock(),
+        Faults(),
+        TrapMonitor(config.Traps()),
+        Turn(SystemClock()),
+    )
+    asyncio.run(stored)
+    assert judged == [3, 3, 3]
 
 
 def test_large_pages_are_in_runs_of_their_own() -> None:
