@@ -32,8 +32,8 @@ LINKS_A_PAGE = 20
 
 
 def make_url(number: int, sites: int) -> CrawlUrl:
-    site = f"https://www.site{random_site(number, sites)}.example"
-    address = f"{site}/section-{number % 97}/2026/11/{number}-the-title-of-an-article"
+    site = f"www.site{random_site(number, sites)}.example"
+    address = f"https://{site}/section-{number % 97}/2026/11/{number}-the-title-of-an-article"
     return CrawlUrl(url.key(address), address, site, number % 20)
 
 

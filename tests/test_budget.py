@@ -216,8 +216,8 @@ print(json.dumps(row))
 @pytest.mark.parametrize(
     ("store", "budget", "urls", "keys"),
     [
-        ("auto", 40_000_000, 1_700_000, 1_550_000),
-        pytest.param("runs", 40_000_000, 1_700_000, 1_550_000, marks=pytest.mark.slow),
+        ("auto", 40_000_000, 1_750_000, 1_550_000),
+        pytest.param("runs", 40_000_000, 1_750_000, 1_550_000, marks=pytest.mark.slow),
         pytest.param("drum", 40_000_000, 400_000, 0, marks=pytest.mark.slow),
         pytest.param("veuniq", 40_000_000, 400_000, 0, marks=pytest.mark.slow),
     ],

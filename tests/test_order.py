@@ -431,11 +431,10 @@ class Waiting(RuleBasedStateMachine):
         assert len(set(map(id, listed))) == len(listed)
         assert all(line.listed == (line in listed) for line in lines)
         if isinstance(self.store, Fifos):
-            loose = [url for line in lines for url in (*line.head, *line.tail)]
-            assert self.store._loose == sum(isinstance(url, CrawlUrl) for url in loose)
-        growing = [line.tail if isinstance(line, Fifo) else line.slots for line in lines]
-        for line, urls in zip(lines, growing, strict=True):
-            assert line.listed or len(urls) < 2 * 2
+            assert self.store._back == sum(len(line.back) for line in lines)
+        for line in lines:
+            is_long = line.is_long() if isinstance(line, Fifo) else len(line.slots) >= 2 * 2
+            assert line.listed or not is_long
 
     def teardown(self) -> None:
         if not hasattr(self, "store"):
@@ -470,6 +469,7 @@ def test_urls_come_out_in_order(
         (fifo, "KEEP", 2),
         (heaps, "KEEP", 2),
         (fifo, "CHUNK", 5),
+        (fifo, "_BLOCK_BYTES", 150),
         (heaps, "CHUNK", 5),
         (heaps, "_SHORT", 6),
     ):

@@ -5,52 +5,115 @@ from collections.abc import Iterable, Iterator, Sequence
 from math import inf
 from typing import Final
 
-import msgspec
-
 from crawler.core.order.heads import Priority
-from crawler.core.order.packing import KEEP, Queue, Queues, pack, unpack
+from crawler.core.order.packing import KEEP, Queue, Queues, pack, split, unpack
 from crawler.ports import CrawlUrl, Spill
 
 # URLs that are written to disk and read back together, at most. A queue on disk has at most so many
 # read back in memory, and there may be a million queues. (Not Final: see KEEP.)
 CHUNK = 16
-_PACKED_BYTES: Final = 64  # of a packed URL, without its path: the object, and a place in a list
-_LOOSE_BYTES: Final = 190  # that a URL takes more if it isn't packed
+# Bytes of a block, unless a single URL is longer. Python keeps objects of up to 512 bytes in pages
+# of their own. Larger blocks would lie between the arrays of other tables: then the memory that an
+# array gives back is in pieces, too small for the next array. (Not Final: see KEEP.)
+_BLOCK_BYTES = 512 - b"".__sizeof__()
+_PACKED_BYTES: Final = 34  # of a packed URL, without its path: its head and a share of the block
+_BACK_BYTES: Final = 48  # that a URL takes more if it was put back
 _NUMBER_BYTES: Final = 16  # of the number of a chunk; some chunks aren't full
-_DECODER: Final = msgspec.msgpack.Decoder(list[bytes | CrawlUrl])
 
 
 class Fifo(Queue):
     """The queue of one site: first in, first out.
 
-    Its URLs come in the order `head`, `disk`, `tail`, and then those of `low`.
+    Its URLs come in the order `back`, `head`, `disk`, `turned`, `blocks`, `tail`, and then those of
+    `low`. All but those of `back` are packed one behind the other, so that no URL is an object of
+    its own.
     """
 
-    __slots__ = ("disk", "head", "low", "tail")
+    __slots__ = ("at", "back", "blocks", "disk", "head", "low", "tail", "tail_urls", "turned")
 
     def __init__(self, site: str) -> None:
         super().__init__(site)
-        self.head: list[bytes | CrawlUrl] = []  # reversed: the next URL is the last element
+        self.back: list[bytes] = []  # packed URLs that were put back, the next one last
+        self.head = b""
+        self.at = 0  # where the next URL of `head` begins
         self.disk: array[int] | None = None  # numbers of chunks on disk
-        self.tail: list[bytes | CrawlUrl] = []
+        self.turned: list[bytes] | None = None  # reversed: the next block is the last element
+        self.blocks: list[bytes] | None = None
+        self.tail = bytearray()
+        self.tail_urls = 0
         self.low: Fifo | None = None  # URLs of low priority, which come after all others
+
+    def append(self, record: bytes) -> None:
+        """Put a packed URL at the end of the tail."""
+        if self.tail and len(self.tail) + len(record) > _BLOCK_BYTES:
+            block = self._cut_tail()
+            if self.blocks is None:
+                self.blocks = [block]
+            else:
+                self.blocks.append(block)
+        self.tail += record
+        self.tail_urls += 1
+
+    def advance(self) -> bool:
+        """Make the first block or the tail the head. Returns False if there is none."""
+        if not self.turned and self.blocks:
+            self.blocks.reverse()
+            self.turned, self.blocks = self.blocks, None
+        if self.turned:
+            self.head = self.turned.pop()
+        elif self.tail:
+            self.head = self._cut_tail()
+        else:
+            return False
+        self.at = 0
+        return True
+
+    def _cut_tail(self) -> bytes:
+        """Take out the tail."""
+        block = bytes(self.tail)
+        self.tail.clear()
+        self.tail_urls = 0
+        return block
+
+    def is_long(self) -> bool:
+        """Whether URLs can go to disk: about KEEP of them, so that a chunk is no crumb."""
+        if self.turned or self.blocks or self.tail_urls >= 2 * KEEP:
+            return True
+        return len(self.back) > CHUNK
+
+    def near(self) -> list[bytes]:
+        """The packed URLs before those on disk."""
+        return self.back[::-1] + split(self.head, self.at)
+
+    def far(self) -> list[bytes]:
+        """The packed URLs after those on disk."""
+        blocks = (*reversed(self.turned or ()), *(self.blocks or ()), self.tail)
+        return split(b"".join(blocks))
+
+    def set_near(self, records: Sequence[bytes]) -> None:
+        """Make these the URLs before those on disk."""
+        self.back, self.head, self.at = [], b"".join(records), 0
+
+    def set_far(self, records: Sequence[bytes]) -> None:
+        """Make these the URLs after those on disk."""
+        self.turned = self.blocks = None
+        self._cut_tail()
+        for record in records:
+            self.append(record)
 
 
 class Fifos(Queues):
-    """Keeps the queues of a rank in the order first in, first out.
-
-    URLs are kept as bytes, which takes a third of the memory and about a microsecond for each URL.
-    """
+    """Keeps the queues of a rank in the order first in, first out."""
 
     def __init__(self, spill: Spill | None = None) -> None:
         super().__init__()
         self._spill = spill
-        self._loose = 0  # URLs in memory that aren't packed
+        self._back = 0  # URLs in memory that were put back
 
     def nbytes(self, urls: int, path_bytes: float) -> int:
         """See Queues."""
         index = self.on_disk * _NUMBER_BYTES // CHUNK
-        return int(urls * (_PACKED_BYTES + path_bytes)) + self._loose * _LOOSE_BYTES + index
+        return int(urls * (_PACKED_BYTES + path_bytes)) + self._back * _BACK_BYTES + index
 
     def queue(self, site: str) -> Fifo:
         """Make an empty queue for a site."""
@@ -64,38 +127,33 @@ class Fifos(Queues):
                 queue.low = Fifo(queue.site)
             queue = queue.low
             queue.size += 1
-        record = pack(found)
-        queue.tail.append(record)
-        self._loose += record is found  # a chain of redirects leads to it
-        if len(queue.tail) >= 2 * KEEP and not queue.listed:
+        queue.append(pack(found))
+        if not queue.listed and queue.is_long():
             self._consider(queue)
         return False
 
     def pop(self, queue: Fifo) -> CrawlUrl:
         """Take out the next URL. The queue must not be empty."""
         queue.size -= 1
-        head = queue.head
-        if not head:
+        if queue.back:
+            self._back -= 1
+            return unpack(queue.back.pop(), 0, queue.site)[0]
+        if queue.at == len(queue.head):
             if queue.disk:
                 self._load(queue)
-            elif queue.tail:
-                queue.tail.reverse()
-                queue.head, queue.tail = queue.tail, queue.head
-            else:
+            elif not queue.advance():
                 assert queue.low is not None, queue.site
                 return self.pop(queue.low)
-            head = queue.head
-        record = head.pop()
-        if isinstance(record, CrawlUrl):
-            self._loose -= 1
-            return record
-        return unpack(record, queue.site)
+        found, queue.at = unpack(queue.head, queue.at, queue.site)
+        return found
 
     def put_back(self, queue: Fifo, found: CrawlUrl, priority: Priority) -> None:
         """Put a URL back before all others."""
         queue.size += 1
-        queue.head.append(found)
-        self._loose += 1
+        queue.back.append(pack(found))
+        self._back += 1
+        if not queue.listed and queue.is_long():
+            self._consider(queue)
 
     def drain(self, queues: Iterable[Fifo]) -> Iterator[tuple[CrawlUrl, float]]:
         """See `Queues`. The score is minus infinity for URLs of low priority, and 0 for others."""
@@ -110,38 +168,34 @@ class Fifos(Queues):
         return self.add(queue, found, 1, score == -inf)
 
     def _is_long(self, queue: Fifo) -> bool:
-        if queue.disk and len(queue.head) <= CHUNK:  # the head was read back, and stays
-            return len(queue.tail) >= 2 * KEEP
-        return len(queue.head) + len(queue.tail) >= 2 * KEEP
+        return queue.is_long()
 
     def _cut(self, queue: Fifo) -> None:
+        self._back -= len(queue.back)
+        near, far = queue.near(), queue.far()
         if not queue.disk:
-            urls = queue.head[::-1] + queue.tail
-            queue.head, queue.disk, queue.tail = urls[:KEEP][::-1], array("Q"), urls[KEEP:]
-        while len(queue.head) > CHUNK:
-            far = queue.head[: min(CHUNK, len(queue.head) - KEEP)]
-            queue.disk.insert(0, self._write(far[::-1]))
-            del queue.head[: len(far)]
+            near, far, queue.disk = (near + far)[:KEEP], (near + far)[KEEP:], array("Q")
         written = 0
         try:
-            while written < len(queue.tail):
-                queue.disk.append(self._write(queue.tail[written : written + CHUNK]))
-                written = min(written + CHUNK, len(queue.tail))
+            while len(near) > KEEP + CHUNK:
+                queue.disk.insert(0, self._write(near[-CHUNK:]))
+                del near[-CHUNK:]
+            for start in range(0, len(far), CHUNK):
+                queue.disk.append(self._write(far[start : start + CHUNK]))
+                written = start + CHUNK
         finally:
-            del queue.tail[:written]
+            queue.set_near(near)
+            queue.set_far(far[written:])
 
-    def _write(self, urls: Sequence[bytes | CrawlUrl]) -> int:
+    def _write(self, records: Sequence[bytes]) -> int:
         """Write a chunk to disk. Returns its number."""
         assert self._spill is not None
-        records = [pack(url) if isinstance(url, CrawlUrl) else url for url in urls]
-        number = self._spill.put(msgspec.msgpack.encode(records))
-        self.on_disk += len(urls)
-        self._loose -= sum(isinstance(url, CrawlUrl) for url in urls)
+        number = self._spill.put(b"".join(records))
+        self.on_disk += len(records)
         return number
 
     def _load(self, queue: Fifo) -> None:
         assert self._spill is not None
         assert queue.disk is not None
-        queue.head = _DECODER.decode(self._spill.take(queue.disk.pop(0)))[::-1]
-        self.on_disk -= len(queue.head)
-        self._loose += sum(isinstance(record, CrawlUrl) for record in queue.head)
+        queue.head, queue.at = self._spill.take(queue.disk.pop(0)), 0
+        self.on_disk -= len(split(queue.head))

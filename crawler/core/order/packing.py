@@ -1,6 +1,7 @@
 """Packs waiting URLs into few bytes, and moves the far ends of queues to disk."""
 
 from abc import ABC, abstractmethod
+from array import array
 from collections import deque
 from collections.abc import Iterable
 from contextlib import suppress
@@ -29,9 +30,9 @@ class Queue:
 class Queues(ABC):
     """Keeps the URLs of a rank's queues. `on_disk` counts the URLs on disk.
 
-    The queues with 2 * KEEP URLs in memory or more are listed. `spill` cuts those that were listed
-    first. Meanwhile the others grow, so the more URLs memory may hold, the more go to disk
-    together. No call examines all queues, because there may be millions.
+    The long queues are listed. `spill` cuts those that were listed first. Meanwhile the others
+    grow, so the more URLs memory may hold, the more go to disk together. No call examines all
+    queues, because there may be millions.
     """
 
     def __init__(self) -> None:
@@ -101,7 +102,7 @@ class Queues(ABC):
 
     @abstractmethod
     def _is_long(self, queue: Any) -> bool:
-        """Whether a queue has at least 2 * KEEP URLs in memory, and all but KEEP can go to disk."""
+        """Whether a queue has about 2 * KEEP URLs in memory that can go to disk."""
 
     @abstractmethod
     def _cut(self, queue: Any) -> None:
@@ -115,8 +116,11 @@ class Queues(ABC):
         """
 
 
-_RECORD: Final = Struct("<QI")
-_TEXT: Final = _RECORD.size
+# Before the text of a packed URL: its key, its hops, the length of the text, and how many keys of
+# redirects stand between this and the text.
+_HEAD: Final = Struct("<QIIH")
+_HEAD_BYTES: Final = _HEAD.size
+_KEY_BYTES: Final = 8
 
 
 def short(url: str, site: str) -> str:
@@ -137,17 +141,31 @@ def whole(text: str, site: str) -> str:
     return text[1:] if text[0] == "=" else f"https://{site}{text[1:]}"
 
 
-def pack(found: CrawlUrl) -> bytes | CrawlUrl:
-    """Pack a URL into bytes, which take about a third of the memory.
-
-    A URL that redirects led to is returned as it is. Such URLs are rare.
-    """
+def pack(found: CrawlUrl) -> bytes:
+    """Pack a URL into bytes, which take about a third of the memory. They don't name the site."""
     key, url, site, hops, chain = found
-    return found if chain else _RECORD.pack(key, hops) + short(url, site).encode()
+    text = short(url, site).encode()
+    head = _HEAD.pack(key, hops, len(text), len(chain))
+    return head + array("Q", chain).tobytes() + text if chain else head + text
 
 
-def unpack(record: bytes, site: str) -> CrawlUrl:
-    """The URL that `pack` has packed, of the given site."""
-    key, hops = _RECORD.unpack_from(record)
+def unpack(records: bytes, at: int, site: str) -> tuple[CrawlUrl, int]:
+    """Unpack the URL of `site` that begins at `at`. Returns it, and the place behind it."""
+    key, hops, length, redirects = _HEAD.unpack_from(records, at)
+    start = at + _HEAD_BYTES + _KEY_BYTES * redirects
+    end = start + length
+    chain = tuple(array("Q", records[at + _HEAD_BYTES : start])) if redirects else ()
+    url = whole(records[start:end].decode(), site)
     # The same as CrawlUrl(...), in half the time.
-    return tuple.__new__(CrawlUrl, (key, whole(record[_TEXT:].decode(), site), site, hops, ()))
+    return tuple.__new__(CrawlUrl, (key, url, site, hops, chain)), end
+
+
+def split(records: bytes, at: int = 0) -> list[bytes]:
+    """The records from the place `at` on, one by one."""
+    parted = []
+    while at < len(records):
+        _, _, length, redirects = _HEAD.unpack_from(records, at)
+        end = at + _HEAD_BYTES + _KEY_BYTES * redirects + length
+        parted.append(records[at:end])
+        at = end
+    return parted
