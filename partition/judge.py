@@ -1,9 +1,10 @@
 """Judges whether a plan is balanced, and if not, says why.
 
 A part may exceed the average by the tolerance. A giant is a site that a model keeps whole and that
-is heavier than this. The part of a giant may exceed the giant by the tolerance, but not the
-heaviest giant. The parts without giants are judged by their own average. If this lower average
-turns further sites into giants, the parts without giants may also weigh as much as usual.
+is heavier than this. The part of a giant may exceed the giant by the tolerance, and the heaviest
+giant by the tolerance of the average. The parts without giants are judged by their own average. If
+this lower average turns further sites into giants, the parts without giants may also weigh as much
+as usual.
 """
 
 import math
@@ -182,7 +183,8 @@ def _limits(
         limits[free] = own
     if len(large):
         giants = wholes.weights[large].astype(np.float64)
-        own = np.minimum(_above(giants, tolerances), giants.max(axis=0))
+        room = _above(loads.mean(axis=0), tolerances) - loads.mean(axis=0)
+        own = np.minimum(_above(giants, tolerances), giants.max(axis=0) + room)
         np.maximum.at(limits, wholes.part[large], own)
     return limits
 

@@ -11,7 +11,7 @@ from partition import judge
 from partition.arrays import Ids, Ints
 from partition.hypergraph import Hypergraph, imbalances, part_loads
 from partition.multilevel import partition, rebalanced
-from partition.multilevel.limits import caps, fit, giants, least_imbalance, own_limits, seated
+from partition.multilevel.limits import allowed_imbalance, caps, fit, giants, own_limits, seated
 
 TOLERANCES = (0.05, 0.05)
 
@@ -26,15 +26,18 @@ def hypergraph(weights: list[list[int]], nets: list[list[int]] | None = None) ->
     )
 
 
-def test_the_part_of_a_giant_may_weigh_as_much_as_the_giant() -> None:
-    """Of 100, in 4 parts: a giant of 70, and 30 of weight 1; 3 parts share 30, 5 % over 10."""
+def test_the_part_of_a_giant_may_weigh_a_tolerance_more_than_the_giant() -> None:
+    """Of 100, in 4 parts: a giant of 70, and 30 of weight 1; 3 parts share 30, 5 % over 10.
+
+    5 % of the average of 25 are 1.25.
+    """
     weights = np.array([[70, 70], *[[1, 1]] * 30])
     part = np.array([2, *[0] * 30], np.int32)
     assert giants(weights, caps(weights, 4, TOLERANCES)).tolist() == [0]
     assert own_limits(weights, part, 4, TOLERANCES).tolist() == [
         [10, 10],
         [10, 10],
-        [70, 70],
+        [71, 71],
         [10, 10],
     ]
 
@@ -47,13 +50,17 @@ def test_further_giants_leave_the_others_the_usual_limit() -> None:
 
 
 def test_a_lesser_giant_leaves_room_up_to_the_heaviest() -> None:
-    """Of 200, in 4 parts: 5 % over a giant of 60 are 63, and over one of 78 more than 80."""
+    """Of 200, in 4 parts: 5 % over a giant of 60 are 63, and over one of 79 are 82.95.
+
+    80 and 5 % of the average of 50 are 82.5.
+    """
     weights = np.array([[80, 80], [60, 60], *[[1, 1]] * 60])
     part = np.array([0, 1, *[2, 3] * 30], np.int32)
     limits = own_limits(weights, part, 4, TOLERANCES)
-    assert limits.tolist() == [[80, 80], [63, 63], [31, 31], [31, 31]]
-    weights[:2] = [[80, 80], [78, 78]]
-    assert own_limits(weights, part, 4, TOLERANCES)[:2].tolist() == [[80, 80], [80, 80]]
+    assert limits.tolist() == [[82, 82], [63, 63], [31, 31], [31, 31]]
+    weights = np.array([[80, 80], [79, 79], *[[1, 1]] * 41])
+    part = np.array([0, 1, *[2, 3] * 20, 3], np.int32)
+    assert own_limits(weights, part, 4, TOLERANCES)[:2].tolist() == [[82, 82], [82, 82]]
 
 
 def weights_and_parts(size: int) -> st.SearchStrategy[tuple[Ints, Ids, int]]:
@@ -70,7 +77,7 @@ def weights_and_parts(size: int) -> st.SearchStrategy[tuple[Ints, Ids, int]]:
 
 
 @given(weights_and_parts(100), st.sampled_from([TOLERANCES, (0.05, 5), (0, 0.3)]))
-def test_room_beside_lesser_giants_leaves_the_largest_limit_as_it_is(
+def test_room_beside_giants_raises_the_largest_limit_by_the_tolerance_at_most(
     case: tuple[Ints, Ids, int], tolerances: tuple[float, float]
 ) -> None:
     """Of each weight: the limits as they were, with the weight of the giant alone for its part."""
@@ -82,7 +89,8 @@ def test_room_beside_lesser_giants_leaves_the_largest_limit_as_it_is(
     alone[part[large]] = usual[0]
     np.maximum.at(alone, part[large], weights[large])
     assert (limits >= alone).all()
-    assert limits.max(axis=0).tolist() == alone.max(axis=0).tolist()
+    room = weights.sum(axis=0) / parts * np.array(tolerances) * bool(len(large))
+    assert (limits.max(axis=0) <= alone.max(axis=0) + room).all()
 
 
 @given(weights_and_parts(10_000))
@@ -121,7 +129,7 @@ def test_a_giant_light_in_one_weight_leaves_more_of_it_to_the_others() -> None:
     """3 parts must share 40 requests: 13.3 each and half of the tolerance, 13; usual are 10."""
     weights = np.array([[70, 0], *[[1, 1]] * 40])
     limits = own_limits(weights, np.zeros(41, np.int32), 4, TOLERANCES)
-    assert limits.tolist() == [[70, 10], [14, 14], [14, 14], [14, 14]]
+    assert limits.tolist() == [[71, 10], [14, 14], [14, 14], [14, 14]]
 
 
 def test_each_giant_gets_a_seat_of_its_own() -> None:
@@ -152,7 +160,7 @@ def test_rebalancing_seats_giants() -> None:
     h = hypergraph([[50, 50], [50, 50], *[[1, 1]] * 20])
     part = rebalanced(h, np.zeros(22, np.int32), 4, tolerances=TOLERANCES)
     assert part[0] != part[1]
-    assert sorted(part_loads(h.weights, part, 4)[:, 0].tolist()) == [10, 10, 50, 50]
+    assert (part_loads(h.weights, part, 4) <= own_limits(h.weights, part, 4, TOLERANCES)).all()
 
 
 sizes = st.integers(0, 100)
@@ -236,6 +244,6 @@ def test_hundred_small_cases_are_within_five_points_of_the_least(matter: int) ->
 
 def test_what_the_heaviest_vertex_makes_necessary() -> None:
     weights = np.array([[60, 1], [20, 1], [20, 1]])
-    assert least_imbalance(weights, 2, TOLERANCES) == pytest.approx(0.2)
-    assert least_imbalance(weights, 2, (2, 0.05)) == 0.05
-    assert least_imbalance(weights, 2, (2, 2)) == 0
+    assert allowed_imbalance(weights, 2, TOLERANCES) == pytest.approx(0.25)
+    assert allowed_imbalance(weights, 2, (2, 0.05)) == 0.05
+    assert allowed_imbalance(weights, 2, (2, 2)) == 0

