@@ -53,7 +53,7 @@ from crawler.core.outcomes import DONE
 from crawler.core.workbench import Workbench
 from crawler.demo.web import serve
 from crawler.extensions import ORDERING, Plugin
-from crawler.ports import OUT_OF_SCOPE, CrawlUrl, NoRoomError, UserError
+from crawler.ports import ANEW, OUT_OF_SCOPE, CrawlUrl, NoRoomError, UserError
 from crawler.session import EarlierScores, RankStore, SpillFiles, read_links, spill
 
 SITES = ["a.example", "b.example", "c.example"]  # the last one is a domain
@@ -308,7 +308,7 @@ class Waiting(RuleBasedStateMachine):
         site=st.sampled_from(SITES),
         links=st.integers(1, 3),
         low=st.booleans(),
-        chain=st.sampled_from([(), (), (7, 2**64 - 1)]),
+        chain=st.sampled_from([(), (), (7, 2**64 - 1), (7, ANEW)]),
         count=st.sampled_from([1, 3, 20]),
     )
     def add(self, site: str, links: int, low: bool, chain: tuple[int, ...], count: int) -> None:
@@ -476,6 +476,35 @@ def test_urls_come_out_in_order(
         monkeypatch.setattr(module, name, number)
     machine = type("Machine", (Waiting,), {"make": staticmethod(make), "spills": spills})
     run_state_machine_as_test(machine, settings=settings(max_examples=25, stateful_step_count=40))
+
+
+KEYS = st.integers(0, 2**64 - 1)
+
+
+@given(
+    st.lists(
+        st.builds(
+            CrawlUrl,
+            KEYS,
+            st.sampled_from(["http://", "https://", "https://www.", "ftp://user@"]).flatmap(
+                lambda start: st.text("/?é%", max_size=9).map(f"{start}a.example/".__add__)
+            ),
+            st.just("a.example"),
+            st.integers(-1, 2**31 - 1),
+            st.lists(KEYS | st.just(ANEW), max_size=101).map(tuple),
+        )
+    )
+)
+def test_packed_urls_come_out_as_they_were(urls: list[CrawlUrl]) -> None:
+    """Also the hops of a sitemap that a user names, and the mark of a chain that begins anew."""
+    records = b"".join(map(packing.pack, urls))
+    at = 0
+    for url in urls:
+        found, at = packing.unpack(records, at, "a.example")
+        assert found == url
+        assert type(found) is CrawlUrl
+    assert at == len(records)
+    assert packing.split(records) == list(map(packing.pack, urls))
 
 
 def test_links_of_a_url_on_disk_count_from_when_it_is_read_back(

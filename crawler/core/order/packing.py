@@ -1,12 +1,13 @@
 """Packs waiting URLs into few bytes, and moves the far ends of queues to disk."""
 
 from abc import ABC, abstractmethod
-from array import array
 from collections import deque
 from collections.abc import Iterable
 from contextlib import suppress
 from struct import Struct
 from typing import Any, Final
+
+import msgspec
 
 from crawler.core.order.heads import Priority
 from crawler.ports import CrawlUrl, NoRoomError
@@ -116,11 +117,11 @@ class Queues(ABC):
         """
 
 
-# Before the text of a packed URL: its key, its hops, the length of the text, and how many keys of
-# redirects stand between this and the text.
-_HEAD: Final = Struct("<QIIH")
+# Before the text of a packed URL: its key, its hops, the length of the text, and the length of the
+# chain of redirects, which stands between this and the text.
+_HEAD: Final = Struct("<QiIH")
 _HEAD_BYTES: Final = _HEAD.size
-_KEY_BYTES: Final = 8
+_CHAIN: Final = msgspec.msgpack.Decoder(tuple[int, ...])
 
 
 def short(url: str, site: str) -> str:
@@ -145,16 +146,18 @@ def pack(found: CrawlUrl) -> bytes:
     """Pack a URL into bytes, which take about a third of the memory. They don't name the site."""
     key, url, site, hops, chain = found
     text = short(url, site).encode()
-    head = _HEAD.pack(key, hops, len(text), len(chain))
-    return head + array("Q", chain).tobytes() + text if chain else head + text
+    if not chain:
+        return _HEAD.pack(key, hops, len(text), 0) + text
+    redirects = msgspec.msgpack.encode(chain)
+    return _HEAD.pack(key, hops, len(text), len(redirects)) + redirects + text
 
 
 def unpack(records: bytes, at: int, site: str) -> tuple[CrawlUrl, int]:
     """Unpack the URL of `site` that begins at `at`. Returns it, and the place behind it."""
     key, hops, length, redirects = _HEAD.unpack_from(records, at)
-    start = at + _HEAD_BYTES + _KEY_BYTES * redirects
+    start = at + _HEAD_BYTES + redirects
     end = start + length
-    chain = tuple(array("Q", records[at + _HEAD_BYTES : start])) if redirects else ()
+    chain = _CHAIN.decode(records[at + _HEAD_BYTES : start]) if redirects else ()
     url = whole(records[start:end].decode(), site)
     # The same as CrawlUrl(...), in half the time.
     return tuple.__new__(CrawlUrl, (key, url, site, hops, chain)), end
@@ -165,7 +168,7 @@ def split(records: bytes, at: int = 0) -> list[bytes]:
     parted = []
     while at < len(records):
         _, _, length, redirects = _HEAD.unpack_from(records, at)
-        end = at + _HEAD_BYTES + _KEY_BYTES * redirects + length
+        end = at + _HEAD_BYTES + redirects + length
         parted.append(records[at:end])
         at = end
     return parted
