@@ -1,10 +1,10 @@
 """Judges whether a plan is balanced, and if not, says why.
 
 A part may exceed the average by the tolerance. A giant is a site that a model keeps whole and that
-is heavier than this. The part of a giant may exceed the giant by the tolerance, and the heaviest
-giant by the tolerance of the average. The parts without giants are judged by their own average. If
-this lower average turns further sites into giants, the parts without giants may also weigh as much
-as usual.
+is heavier than this. The part of a giant may exceed the giant by the tolerance. But no part may
+exceed the heaviest giant by more than the tolerance of an average part. The parts without giants
+are judged by their own average. If this lower average turns further sites into giants, the parts
+without giants may also weigh as much as usual.
 """
 
 import math

@@ -48,7 +48,6 @@ from crawler.core.order import (
     packing,
     pagerank,
 )
-from crawler.core.order.fifo import Fifo
 from crawler.core.outcomes import DONE
 from crawler.core.workbench import Workbench
 from crawler.demo.web import serve
@@ -433,8 +432,7 @@ class Waiting(RuleBasedStateMachine):
         if isinstance(self.store, Fifos):
             assert self.store._back == sum(len(line.back) for line in lines)
         for line in lines:
-            is_long = line.is_long() if isinstance(line, Fifo) else len(line.slots) >= 2 * 2
-            assert line.listed or not is_long
+            assert line.listed or not line.is_long()
 
     def teardown(self) -> None:
         if not hasattr(self, "store"):

@@ -149,7 +149,11 @@ def overs(weights: Ints, loads: Ints, tolerances: Sequence[float]) -> Shares:
 
 
 def allowed_imbalance(weights: Ints, parts: int, tolerances: Sequence[float]) -> float:
-    """Return the tolerance, or what the heaviest giant alone exceeds the average by, and it."""
+    """Return the largest imbalance that is allowed.
+
+    Without giants it is the tolerance. With giants it is the imbalance that the heaviest giant
+    alone makes, plus the tolerance.
+    """
     allowed = 0.0
     for at, tolerance in enumerate(tolerances):
         if tolerance < parts:

@@ -16,7 +16,9 @@ CHUNK = 16
 # of their own. Larger blocks would lie between the arrays of other tables: then the memory that an
 # array gives back is in pieces, too small for the next array. (Not Final: see KEEP.)
 _BLOCK_BYTES = 512 - b"".__sizeof__()
-_PACKED_BYTES: Final = 34  # of a packed URL, without its path: its head and a share of the block
+# Of a packed URL, without its path: its head and a share of the block are about 24. The rest is
+# reserve, because memory that a block gives back isn't used again at once.
+_PACKED_BYTES: Final = 34
 _BACK_BYTES: Final = 48  # that a URL takes more if it was put back
 _NUMBER_BYTES: Final = 16  # of the number of a chunk; some chunks aren't full
 
@@ -76,7 +78,7 @@ class Fifo(Queue):
         return block
 
     def is_long(self) -> bool:
-        """Whether URLs can go to disk: about KEEP of them, so that a chunk is no crumb."""
+        """See Queue."""
         if self.turned or self.blocks or self.tail_urls >= 2 * KEEP:
             return True
         return len(self.back) > CHUNK
@@ -166,9 +168,6 @@ class Fifos(Queues):
     def restore(self, queue: Fifo, found: CrawlUrl, score: float) -> bool:
         """See `Queues`."""
         return self.add(queue, found, 1, score == -inf)
-
-    def _is_long(self, queue: Fifo) -> bool:
-        return queue.is_long()
 
     def _cut(self, queue: Fifo) -> None:
         self._back -= len(queue.back)

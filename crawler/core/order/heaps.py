@@ -36,6 +36,10 @@ class Heap(Queue):
         self.slots = array("I")  # a binary heap, the best URL first
         self.disk: list[tuple[float, int, int]] = []  # a heap of chunks: best priority, number
 
+    def is_long(self) -> bool:
+        """See Queue."""
+        return len(self.slots) >= 2 * KEEP
+
 
 class _Row(NamedTuple):
     """A URL on disk."""
@@ -239,7 +243,7 @@ class Heaps(Queues):
             self._index.add(slot)
         queue.slots.append(slot)
         self._up(queue.slots, len(queue.slots) - 1, slot)
-        if len(queue.slots) >= 2 * KEEP and not queue.listed:
+        if not queue.listed and queue.is_long():
             self._consider(queue)
         return slot
 
@@ -339,9 +343,6 @@ class Heaps(Queues):
     def nbytes(self, urls: int, path_bytes: float) -> int:
         """See Queues."""
         return int(urls * (_SLOT_BYTES + path_bytes)) + self.on_disk * _CHUNK_BYTES // CHUNK
-
-    def _is_long(self, queue: Heap) -> bool:
-        return len(queue.slots) >= 2 * KEEP
 
     def _cut(self, queue: Heap) -> None:
         """Move the worst URLs to disk."""

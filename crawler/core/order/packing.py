@@ -17,7 +17,7 @@ from crawler.ports import CrawlUrl, NoRoomError
 KEEP = 4
 
 
-class Queue:
+class Queue(ABC):
     """The queue of one site. `size` counts all of its URLs."""
 
     __slots__ = ("listed", "site", "size")
@@ -26,6 +26,10 @@ class Queue:
         self.site = site
         self.size = 0
         self.listed = False  # among the queues that can be cut
+
+    @abstractmethod
+    def is_long(self) -> bool:
+        """Whether some URLs in memory can go to disk, and make a chunk that is no crumb."""
 
 
 class Queues(ABC):
@@ -84,26 +88,22 @@ class Queues(ABC):
                 queue = self._listed.popleft()
                 queue.listed = False
                 try:
-                    if self._is_long(queue):
+                    if queue.is_long():
                         self._cut(queue)
                 finally:
                     self._consider(queue)
 
     def _consider(self, queue: Any) -> None:
         """List a queue, if it can be cut and isn't listed."""
-        if queue.listed or not self._is_long(queue):
+        if queue.listed or not queue.is_long():
             return
         queue.listed = True
         self._listed.append(queue)
         # Queues that have become short, or whose sites are forgotten, must leave the list.
         oldest = self._listed.popleft()
-        oldest.listed = self._is_long(oldest)
+        oldest.listed = oldest.is_long()
         if oldest.listed:
             self._listed.append(oldest)
-
-    @abstractmethod
-    def _is_long(self, queue: Any) -> bool:
-        """Whether a queue has about 2 * KEEP URLs in memory that can go to disk."""
 
     @abstractmethod
     def _cut(self, queue: Any) -> None:
