@@ -179,7 +179,8 @@ def listed(web: WebGraph, vector: PartVector) -> Ids:
         known = vector.url_keys[at] == web.key
         part[known] = vector.url_parts[at[known]]
     if vector.has_directories and web.texts is not None:
-        new = np.flatnonzero(~known).astype(np.int32)
+        divided = np.array([vector.divides(site) for site in web.sites], bool)
+        new = np.flatnonzero(divided[web.site] & ~known).astype(np.int32)
         for page, text in zip(new.tolist(), web.texts(new), strict=True):
             nearest = vector.directory_part(text, web.sites[web.site[page]])
             if nearest is not None:

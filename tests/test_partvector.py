@@ -86,6 +86,17 @@ def test_the_nearest_directory_goes_before_the_site(tmp_path: Path) -> None:
     assert plain.part_of_url("https://a.example/x/", 6, "a.example") == 0
 
 
+def test_knows_which_sites_may_have_directories(tmp_path: Path) -> None:
+    of_site = {("a.example", "https://a.example/x/"): 1}
+    vector = PartVector.open(write(tmp_path / "one", directories=of_site))
+    assert vector.divides("a.example")
+    assert not vector.divides("b.example:8080")
+    assert not vector.divides("nowhere.example")
+    for_all = PartVector.open(write(tmp_path / "all", directories={"https://a.example/x/": 1}))
+    assert for_all.divides("nowhere.example")
+    assert not PartVector.open(write(tmp_path / "none")).divides("a.example")
+
+
 def test_loads_and_replicated_urls(tmp_path: Path) -> None:
     loads = np.array([[1, 2], [3, 4], [1 << 40, 6]])
     urls = ["https://a.example/", "https://b.example/"]

@@ -158,6 +158,12 @@ class PartVector:
         part = self.directory_part(url, site)
         return self.site_part(site) if part is None else part
 
+    def divides(self, site: str) -> bool:
+        """Return whether `directory_part` may find a directory for URLs of a site."""
+        if self._old is not None or not self.has_directories:
+            return self.has_directories
+        return self._for_all_sites or xxh3_64_intdigest(site.encode()) in self._divided
+
     def directory_part(self, url: str, site: str = "") -> int | None:
         """Return the part of the nearest directory of a site that a URL is in, or None.
 
