@@ -241,7 +241,7 @@ def test_a_vector_says_what_was_planned(
             sites=web.sites,
             xadj=np.zeros(2, np.int64),
             adj=np.zeros(0, np.int32),
-            texts=lambda _, new=new: [new],  # type: ignore[misc]
+            texts=lambda pages, new=new: [new] * len(pages),  # type: ignore[misc]
         )
         listed = planning.listed(one, vector).tolist()
         assert listed == [vector.part_of_url(new, int(at[0]), "xyz"[number])]
