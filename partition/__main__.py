@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 def _check_file(option: str, path: Path) -> None:
-    if path.is_dir() or not path.absolute().parent.is_dir():
+    if (path.exists() and not path.is_file()) or not path.absolute().parent.is_dir():
         raise UserError(f"{option} {path}: must be a file in a folder that exists")
 
 

@@ -27,7 +27,7 @@ def read_costs(path: Path) -> Costs:
         rows = tomllib.loads(path.read_text()).get("costs")
     except OSError as error:
         raise UserError(f"{path}: {error.strerror}; {allowed}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:
         raise UserError(f"{path}: {error}; {allowed}") from None
     if not isinstance(rows, list) or not rows:
         raise UserError(f"{path}: no costs; {allowed}")

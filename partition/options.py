@@ -366,11 +366,18 @@ def settings(arguments: argparse.Namespace, say: Callable[[str], None]) -> Setti
         ranks=arguments.engine_ranks or RANKS,
         objective=_objective(arguments),
         rank_rate=arguments.rank_rate,
-        previous=PartVector.open(arguments.previous) if arguments.previous else None,
+        previous=_previous(arguments.previous),
         migration=arguments.migration,
         network=read_costs(arguments.network) if arguments.network else None,
         progress=lambda text: say(f"{time.perf_counter() - started:7.1f} s  {text}"),
     )
+
+
+def _previous(path: Path | None) -> PartVector | None:
+    try:
+        return PartVector.open(path) if path else None
+    except OSError as error:
+        raise UserError(f"--previous {path}: {error.strerror}; name a part vector") from None
 
 
 def _objective(arguments: argparse.Namespace) -> Objective | None:

@@ -164,6 +164,12 @@ def of_sessions(paths: Sequence[Path], times: FetchTimes) -> Politeness:
     If several sessions know a crawl-delay of a site, the last one counts. A session without
     session.toml counts as one with the crawler's defaults. Raises UserError.
     """
+    for site, (seconds, _) in times.items():
+        if not 0 <= seconds < float("inf"):
+            raise UserError(
+                f"{' '.join(map(str, paths))}: the seconds of the pages of {site} sum to {seconds};"
+                " each must be 0 or more"
+            )
     settings = _configured(paths[-1] / "session.toml")
     crawl_delays: dict[str, float] = {}
     for path in paths:
@@ -209,10 +215,20 @@ def _configured(path: Path) -> _Settings:
         exceptions = tuple(map(_exceptions, tables.get("sites", [])))
         obeys_robots = tables.get("robots", {}).get("obey", usual.obeys_robots) is True
         fetches = int(tables.get("fetch", {}).get("concurrency", usual.fetches))
-    except (ValueError, TypeError, AttributeError, KeyError, OSError) as error:
+    except (
+        ValueError,
+        OverflowError,
+        RecursionError,
+        TypeError,
+        AttributeError,
+        KeyError,
+        OSError,
+    ) as error:
         raise UserError(f"{path}: not the file of a session: {error}") from None
     if not 0 <= delay_s < float("inf") or connections < 1:
         raise UserError(f"{path}: politeness: delay_s must be 0 or more, connections 1 or more")
+    if not all(0 <= one.delay_s < float("inf") for one in exceptions if one.delay_s is not None):
+        raise UserError(f"{path}: [[sites]]: delay_s must be 0 or more")
     if fetches < 1:
         raise UserError(f"{path}: fetch: concurrency must be 1 or more")
     return _Settings(delay_s, connections, most_s, obeys_robots, fetches, exceptions)

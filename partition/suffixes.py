@@ -34,7 +34,7 @@ def read_suffixes(path: Path) -> dict[str, int]:
         table = tomllib.loads(path.read_text())
     except OSError as error:
         raise UserError(f"{path}: {error.strerror}; {allowed}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:
         raise UserError(f"{path}: {error}; {allowed}") from None
     if not table:
         raise UserError(f"{path}: no suffixes; {allowed}")

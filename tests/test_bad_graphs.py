@@ -1,5 +1,7 @@
 """Bad graphs end in one line with exit code 2, before the work; and in no other way."""
 
+import math
+import os
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_graph import directory
 
+from partition import UserError, politeness
 from partition.__main__ import main
 from partition.arrays import total
 from partition.evaluate import evaluate
@@ -146,3 +149,38 @@ def test_parts_without_end() -> None:
             Hypergraph(h.xpins, h.pins, h.costs, np.ones((MAX_PARTS + 2, 2), np.int64)),
             MAX_PARTS + 1,
         )
+
+
+@pytest.mark.parametrize("what", ["nothing", "a folder"])
+def test_a_previous_vector_that_is_not_there(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], what: str
+) -> None:
+    previous = tmp_path / "before"
+    if what == "a folder":
+        previous.mkdir()
+    words = ["build", str(directory(tmp_path / "web", PAGES, LINKS)), "-k", "2"]
+    assert main([*words, "--out", str(tmp_path / "pv"), "--previous", str(previous)]) == 2
+    assert f"--previous {previous}: " in capsys.readouterr().err.splitlines()[-1]
+
+
+def test_a_fifo_is_not_replaced(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "fifo"
+    os.mkfifo(out)
+    words = ["build", str(directory(tmp_path / "web", PAGES, LINKS)), "-k", "2"]
+    assert main([*words, "--out", str(out)]) == 2
+    assert "must be a file" in capsys.readouterr().err.splitlines()[-1]
+    assert out.is_fifo()
+
+
+@pytest.mark.parametrize("seconds", [math.nan, math.inf, -1.0])
+def test_seconds_that_no_fetch_takes(tmp_path: Path, seconds: float) -> None:
+    with pytest.raises(UserError, match=r"the seconds of the pages of a\.example sum to"):
+        politeness.of_sessions([tmp_path], {"a.example": (seconds, 1)})
+
+
+def test_delays_of_sites_that_no_crawl_has(tmp_path: Path) -> None:
+    for delay in ("nan", "inf", "-1"):
+        text = f'[[sites]]\nmatch = ["a.example"]\ndelay_s = {delay}\n'
+        (tmp_path / "session.toml").write_text(text)
+        with pytest.raises(UserError, match=r"\[\[sites\]\]: delay_s must be 0 or more"):
+            politeness.of_sessions([tmp_path], {})

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from partition import judge
 from partition.arrays import Ids, Ints
 from partition.hypergraph import Hypergraph, imbalances, part_loads
-from partition.multilevel import partition, rebalanced
+from partition.multilevel import combined, partition, rebalanced
 from partition.multilevel.limits import allowed_imbalance, caps, fit, giants, own_limits, seated
 
 TOLERANCES = (0.05, 0.05)
@@ -233,6 +233,52 @@ def test_small_cases_are_within_five_points_of_the_least(
     matter: int, parts: int, seed: int
 ) -> None:
     within_five_points(parts, seed, matter)
+
+
+@settings(max_examples=8)
+@given(st.sampled_from([2, 3, 4]), st.integers(0, 1 << 20))
+def test_without_giants_small_cases_are_within_five_points_of_the_least(
+    parts: int, seed: int
+) -> None:
+    """Also what METIS found. Here a partition with all vertices in one part stands for that."""
+    random = np.random.default_rng(seed)
+    vertices = int(random.integers(parts + 1, {2: 15, 3: 12, 4: 10}[parts]))
+    weights = (
+        random.integers(1, 60, (vertices, 2))
+        if seed % 2
+        else random.integers(40, 110, (vertices, 2))
+    )
+    nets = [random.permutation(vertices)[: random.integers(2, 5)].tolist() for _ in range(vertices)]
+    h = hypergraph(weights.tolist(), nets)
+    most = max(least_possible(weights, parts), 0.05) + 0.05
+    together = np.zeros(vertices, np.int32)
+    for part in (
+        partition(h, parts, tolerances=TOLERANCES),
+        rebalanced(h, together, parts, tolerances=TOLERANCES),
+    ):
+        assert max(imbalances(h, part, parts)) <= most
+
+
+def test_what_is_heaviest_counts_and_not_the_sum_of_what_is_too_heavy() -> None:
+    weights = [[90, 83], [91, 42], [58, 76], [54, 50], [59, 89]]
+    h = hypergraph(weights, [[0, 1], [2, 3, 4]])
+    assert max(imbalances(h, partition(h, 4), 4)) == pytest.approx(0.482, abs=0.001)
+
+
+def test_a_giant_that_another_engine_left_beside_others() -> None:
+    weights = [[42, 59], [88, 13], [42, 59], [90, 11]]
+    h = hypergraph(weights, [[1, 3]])
+    part = rebalanced(h, np.array([0, 1, 2, 1], np.int32), 3, tolerances=TOLERANCES)
+    assert max(imbalances(h, part, 3)) == pytest.approx(least_possible(np.array(weights), 3))
+
+
+def test_combining_counts_the_heaviest_part_if_there_is_a_giant() -> None:
+    weights = [[150, 61], [2, 4], [4, 2], [4, 1], [3, 2], [4, 2]]
+    h = hypergraph(weights, [[0, 1], [0, 2]])
+    alone = np.array([0, 1, 2, 3, 1, 2], np.int32)
+    beside = np.array([0, 0, 0, 1, 2, 3], np.int32)
+    found = combined(h, [beside, alone], 4, tolerances=TOLERANCES)
+    assert fit(h, found, 4, TOLERANCES) <= fit(h, alone, 4, TOLERANCES)
 
 
 @pytest.mark.slow

@@ -163,7 +163,7 @@ def kind_of_site(folders: Sequence[Path]) -> str | None:
             try:
                 table = tomllib.loads(regular(path).read_text()).get("assignment", {})
                 said.setdefault(table.get("site", "authority"), path)
-            except (ValueError, AttributeError, OSError) as error:
+            except (ValueError, RecursionError, AttributeError, OSError) as error:
                 raise UserError(f"{path}: not the file of a session: {error}") from None
     if len(said) > 1:
         paths = " and ".join(map(str, said.values()))

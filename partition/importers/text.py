@@ -18,6 +18,8 @@ from partition.importers.pages import Imported, Say, with_urls, without_urls
 
 _BLOCK: Final = 1 << 24  # bytes of text read at a time
 _COMMENT: Final = re.compile(rb"^[ \t]*#.*$", re.MULTILINE)
+_DIGITS: Final = 19  # numbers with fewer fit into 64 bits
+_MOST_NODES: Final = (1 << 31) - 1  # pages have numbers of 32 bits
 _PAIR: Final = re.compile(rb"^[ \t]*\d{1,18}[ \t]+\d{1,18}[ \t\r]*$", re.MULTILINE)
 
 
@@ -63,7 +65,9 @@ def webgraph(files: Sequence[Path], say: Say) -> Imported:
     first = next(lines, b"").strip()
     if not first.isdigit():
         raise UserError(f"{path}: line 1: must be the number of nodes")
-    nodes = int(first)
+    nodes = int(first) if len(first) < _DIGITS else _MOST_NODES + 1
+    if nodes > _MOST_NODES:
+        raise UserError(f"{path}: line 1: {_MOST_NODES:,} nodes at most")
     try:
         for line in lines:
             numbers = array("q", map(int, line.split()))
@@ -107,6 +111,8 @@ def edges(files: Sequence[Path], say: Say) -> Imported:
     is_source = np.repeat(np.arange(len(columns)) % 2 == 0, sizes)
     src, dst = number[is_source], number[~is_source]
     if all(name.strip().isdecimal() for name in names):
+        if any(len(name.strip()) >= _DIGITS for name in names):
+            raise UserError(f"{files[0]}: an id has {_DIGITS} digits or more; must have fewer")
         ids = np.array([int(name) for name in names], np.int64)
         return without_urls(distinct(ids)), ids[src], ids[dst]
     pages, page_of = _pages_of_urls(names)

@@ -1,15 +1,15 @@
 """Partitions hypergraphs in which some vertices, the giants, are heavier than a part may be.
 
 The limits are a matter of the part (`limits`): a part with a giant may weigh somewhat more than the
-giant. The other parts are balanced among themselves. The rule has three steps:
+giant. The other parts are balanced among themselves. The rule has two steps:
 
 1. Each giant gets a part of its own. The other vertices are partitioned over the other parts, under
    the limits of these parts.
 2. This partition, and the starts from elsewhere, are refined as a whole under the limits of their
    parts.
-3. The heaviest giant makes some imbalance necessary. If the largest imbalance exceeds this by more
-   than the tolerance, further searches ignore giants: all parts get one limit between what is
-   allowed and what was found. Among few vertices all partitions are tried instead.
+
+The heaviest giant makes some imbalance necessary. If the largest imbalance exceeds this by more
+than the tolerance, the caller looks for less (`unbalanced`).
 """
 
 from collections.abc import Sequence
@@ -19,23 +19,11 @@ import numpy as np
 
 from partition.arrays import Ids
 from partition.hypergraph import Hypergraph
-from partition.multilevel import exact
-from partition.multilevel.limits import (
-    Fit,
-    allowed_imbalance,
-    caps,
-    fit,
-    giants,
-    overs,
-    own_limits,
-    seated,
-)
+from partition.multilevel.limits import Fit, caps, fit, giants, own_limits, seated
 from partition.multilevel.steps import Walk, only
 
 _TRIES: Final = 3  # the most first partitions if there are giants
 _PINS: Final = 500_000  # the most pins that these tries visit together, if more than one
-# If giants get no parts of their own, searches add these shares of the excess to the tolerances.
-_EXCESS_SHARES: Final = (0.0, 0.5, 0.8)
 
 
 def with_giants(
@@ -55,18 +43,11 @@ def with_giants(
         limits = own_limits(h.weights, start, parts, tolerances)
         found.append(walk.warm(h, limits, start))
     best = min(found, key=quality_of)
-    over = quality_of(best).over
-    if over == 0:
-        mates = sorted(found, key=quality_of)
-        limits = own_limits(h.weights, best, parts, tolerances)
-        return min([walk.combined(h, limits, best, mates), best], key=quality_of)
-    if exact.is_small(h, parts):
-        return _least_over(h, parts, tolerances)
-    allowed = allowed_imbalance(h.weights, parts, tolerances)
-    for share in _EXCESS_SHARES:
-        wide = [max(tolerance, allowed + share * over) for tolerance in tolerances]
-        found.append(walk.cold(h, caps(h.weights, parts, wide), starts))
-    return min(found, key=quality_of)
+    if quality_of(best).over:
+        return best
+    mates = sorted(found, key=quality_of)
+    limits = own_limits(h.weights, best, parts, tolerances)
+    return min([walk.combined(h, limits, best, mates), best], key=quality_of)
 
 
 def _apart(h: Hypergraph, parts: int, tolerances: Sequence[float], walk: Walk) -> Ids:
@@ -86,11 +67,3 @@ def _apart(h: Hypergraph, parts: int, tolerances: Sequence[float], walk: Walk) -
     limits = own_limits(h.weights, part, parts, tolerances)[:free]
     part[others] = walk.cold(only(h, others), limits, ())
     return part
-
-
-def _least_over(h: Hypergraph, parts: int, tolerances: Sequence[float]) -> Ids:
-    """Return the best of all partitions, by `fit`."""
-    rows = exact.all_partitions(h.vertices, parts)
-    over = overs(h.weights, exact.loads_of_all(h.weights, rows, parts), tolerances)
-    rows = rows[over == over.min()]
-    return min(rows, key=lambda part: fit(h, part, parts, tolerances))

@@ -15,13 +15,16 @@ from partition.hypergraph import Hypergraph, part_loads, simplify
 from partition.multilevel import presets
 from partition.multilevel.balance import rebalance
 from partition.multilevel.giants import with_giants
-from partition.multilevel.limits import caps, fit, giants, own_limits, seated
+from partition.multilevel.limits import Fit, caps, fit, giants, own_limits, seated
 from partition.multilevel.presets import Preset
 from partition.multilevel.refine import polish
-from partition.multilevel.state import Homes, judged, new_state
+from partition.multilevel.state import Homes, Quality, judged, new_state
 from partition.multilevel.steps import Walk
+from partition.multilevel.unbalanced import less_imbalanced
 
 MAX_PARTS: Final = 1 << 15  # so that a pair of parts fits into 32 bits
+# Among more vertices without giants, a part that is too heavy isn't searched for again.
+_FEW: Final = 1_000
 _MAX_COSTS: Final = 1 << 30  # sum of the costs of all nets, because gains have 32 bits
 
 
@@ -86,10 +89,12 @@ def partition(
         part = np.arange(h.vertices, dtype=np.int32)
     elif len(giants(h.weights, limits)):
         part = with_giants(h, parts, tolerances, walk, starts)
-        return min([part, *starts], key=lambda part: fit(h, part, parts, tolerances))
     else:
         part = walk.cold(h, limits, starts)
-    return min([part, *starts], key=lambda part: judged(h, part, limits))
+    best = min([part, *starts], key=_quality(h, parts, tolerances))
+    if h.vertices > parts and _is_unbalanced(h, best, parts, tolerances):
+        return less_imbalanced(h, best, parts, tolerances, walk, starts)
+    return best
 
 
 def combined(
@@ -116,11 +121,11 @@ def combined(
     for part in found:
         _must_fit("found", part, h, parts)
     h = _prepared(h)
-    limits = caps(h.weights, parts, tolerances)
     walk = Walk(preset, np.random.default_rng(seed), progress or _silent, check)
-    best, *others = sorted(found, key=lambda part: judged(h, part, limits))
+    quality_of = _quality(h, parts, tolerances)
+    best, *others = sorted(found, key=quality_of)
     own = own_limits(h.weights, best, parts, tolerances)
-    return min([walk.combined(h, own, best, others), best], key=lambda p: judged(h, p, limits))
+    return min([walk.combined(h, own, best, others), best], key=quality_of)
 
 
 def rebalanced(
@@ -132,17 +137,39 @@ def rebalanced(
     already is returned as it is. First, each giant gets a part without another giant.
     """
     h = _prepared(h)
-    apart = seated(h.weights, part, parts, tolerances)
-    limits = own_limits(h.weights, apart, parts, tolerances)
-    if (part_loads(h.weights, apart, parts) <= limits).all():
-        return apart
-    rng = np.random.default_rng(seed)
-    state = new_state(h, apart, limits)
-    rebalance(state, rng)
-    polish(state, presets.DEFAULT, rng)
+    walk = Walk(presets.DEFAULT, np.random.default_rng(seed), _silent, check=False)
+    best = seated(h.weights, part, parts, tolerances)
+    limits = own_limits(h.weights, best, parts, tolerances)
+    if (part_loads(h.weights, best, parts) > limits).any():
+        state = new_state(h, best, limits)
+        rebalance(state, walk.rng)
+        polish(state, walk.preset, walk.rng)
+        best = min([state.part, part], key=_quality(h, parts, tolerances))
+    if _is_unbalanced(h, best, parts, tolerances):
+        return less_imbalanced(h, best, parts, tolerances, walk, [best])
+    return best
+
+
+def _quality(
+    h: Hypergraph, parts: int, tolerances: Sequence[float]
+) -> Callable[[Ids], Fit | Quality]:
+    """Return what compares partitions: with giants `fit`, and otherwise `judged`."""
+    limits = caps(h.weights, parts, tolerances)
     if len(giants(h.weights, limits)):
-        return min([state.part, part], key=lambda part: fit(h, part, parts, tolerances))
-    return min([state.part, part], key=lambda part: judged(h, part, limits))
+        return lambda part: fit(h, part, parts, tolerances)
+    return lambda part: judged(h, part, limits)
+
+
+def _is_unbalanced(h: Hypergraph, part: Ids, parts: int, tolerances: Sequence[float]) -> bool:
+    """Return whether the largest imbalance is beyond what is allowed, and may be worth a search.
+
+    With giants it is, whatever the size. Many light vertices without giants can be balanced, so
+    what the engine found among them is near enough.
+    """
+    limits = caps(h.weights, parts, tolerances)
+    if len(giants(h.weights, limits)):
+        return fit(h, part, parts, tolerances).over > 0
+    return h.vertices <= _FEW and judged(h, part, limits).excess > 0
 
 
 def _must_fit(name: str, part: Ids, h: Hypergraph, parts: int) -> None:
