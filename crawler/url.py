@@ -33,6 +33,13 @@ _NORMAL_REST: Final = re.compile(r"[a-zA-Z0-9_~.:@!$&()*+,;=/?-]++(?<!\?)")
 _MOST_CACHED: Final = 1 << 12  # authorities
 _LONGEST_CACHED: Final = 512  # characters of an authority
 
+# The host of a reference that begins with a scheme or two slashes, as it is written.
+_HOST: Final = re.compile(r"[\x00-\x20]*(?:https?:|[/\\](?=[/\\]))[/\\]*([^/?#\\]*)", re.IGNORECASE)
+_LEFT_OUT: Final = re.compile(r"[\t\n\r]+")  # anywhere in a URL
+# A host in other characters takes the library long: 35 ms for 8,000 combining marks. The names of
+# the DNS have 253 characters at most.
+_LONGEST_HOST: Final = 255
+
 _LOGIN: Final = re.compile(r"^(\s*[A-Za-z][A-Za-z0-9+.-]*:[/\\]*)[^/?#\\]*@")
 
 
@@ -50,13 +57,15 @@ class LongUrlError(BadUrlError):
 def normalise(reference: str, base: str | None = None) -> str:
     """Return the normal form of an absolute URL, or of a reference found on the page `base`.
 
-    Raises BadUrlError if the result isn't an http or https URL with a host, and LongUrlError if the
-    reference or the result is too long.
+    Raises BadUrlError if the result isn't an http or https URL with a host that the DNS can have,
+    and LongUrlError if the reference or the result is too long.
     """
     if len(reference) > MAX_LENGTH:
         raise LongUrlError(reference)
     if reference.startswith(_SCHEMES) and _is_normal(reference):
         return reference
+    if len(foreign_host(reference)) > _LONGEST_HOST:
+        raise BadUrlError(reference)
     try:
         if base is None:
             url: str = ada_url.normalize_url(reference)
@@ -71,6 +80,18 @@ def normalise(reference: str, base: str | None = None) -> str:
     if len(url) > MAX_LENGTH:
         raise LongUrlError(url)
     return _tidy(url) if _UNTIDY.search(url) else url
+
+
+def foreign_host(reference: str) -> str:
+    """Return the host that a reference names, if it is written in other characters than ASCII.
+
+    Percent-escapes count as such. Without such a host the result is empty.
+    """
+    if reference.isascii() and "%" not in reference:
+        return ""
+    found = _HOST.match(_LEFT_OUT.sub("", reference))
+    host = found[1] if found else ""
+    return "" if host.isascii() and "%" not in host else host
 
 
 def _is_normal(url: str) -> bool:

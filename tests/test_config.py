@@ -97,9 +97,12 @@ def test_as_toml_comes_back(commented: bool, written: Path) -> None:
     assert load(written) == Config()
 
 
+CHARACTERS = st.characters(codec="utf-8", exclude_characters="\0")
+
+
 @given(
-    seeds=st.lists(st.text(st.characters(codec="utf-8")), max_size=3),
-    hosts=st.dictionaries(st.text(st.characters(codec="utf-8")), st.text("ab.:\\\"'#=")),
+    seeds=st.lists(st.text(CHARACTERS), max_size=3),
+    hosts=st.dictionaries(st.text(CHARACTERS), st.text("ab.:\\\"'#=")),
     delay=st.floats(0, 1e9),
 )
 def test_any_values_come_back(
@@ -204,6 +207,19 @@ def test_overrides(override: str, table: str, key: str, value: object) -> None:
         ("storage.compression=-1", [": must be greater than or equal to 0"]),
         ("robots.agent=7", ["robots.agent = 7: must be a string, in quotes"]),
         ('scope.include=["ok", "("]', ["scope.include.1 = '('", "regular expression"]),
+        ('scope.include=["a{4294967296}"]', ["scope.include.0", "regular expression"]),
+        (f'scope.exclude=["{"(" * 999}{")" * 999}"]', ["scope.exclude.0", "regular expression"]),
+        # more than 64 bits, or than Python reads
+        (f"retry.give_up_after={1 << 63}", ["retry.give_up_after", "must be less than 2^63"]),
+        (
+            f'sites=[{{match = ["a"], connections = {1 << 64}}}]',
+            ["[[sites]] 1: connections", "2^63"],
+        ),
+        (f"fetch.concurrency={'9' * 5000}", ["fetch.concurrency", "must be an integer"]),
+        (f"fetch.concurrency={'[' * 5000}", ["fetch.concurrency", "must be an integer"]),
+        (r'fetch.netrc_file="a\u0000"', ["fetch.netrc_file", "must have no NUL"]),
+        (r'session.directory="\u0000"', ["session.directory", "must have no NUL"]),
+        ("session.checkpoint=1s", ["session.checkpoint = 1", "longer", "1 s"]),
         # a choice: all of it
         ("storage.sync=often", ["storage.sync = 'often'", "'record', 'interval' or 'close'"]),
         ("extract.elements=[form]", ["extract.elements = '[form]'"]),
@@ -248,6 +264,8 @@ def test_refusals_name_the_file_and_count_the_rest(written: Path) -> None:
         (b"[fetch\n", ["not TOML", "line 1"]),
         (b"[fetch]\nconcurrency = 1\nconcurrency = 2\n", ["not TOML", "line 3"]),
         (b"[session]\ndirectory = '\xff'", ["not TOML"]),
+        (b"a = " + b"[" * 5000, ["not TOML"]),
+        (b"a = " + b"9" * 5000, ["not TOML"]),
     ],
 )
 def test_files_that_are_no_configuration(written: Path, content: bytes, words: list[str]) -> None:

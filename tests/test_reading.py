@@ -8,6 +8,7 @@ from crawler.ports import NOFOLLOW, OUT_OF_SCOPE, REDIRECT, Failure, Fetched, Re
 from crawler.reading.declared import DeclaredSitemaps
 from crawler.reading.judge import unfollowed
 from crawler.reading.reader import PageReader, make_scope
+from crawler.reading.steps import finish
 
 A = "http://a.example"
 PAGE = f"{A}/dir/x"
@@ -136,19 +137,19 @@ def test_a_document_without_links_may_ask_not_to_be_indexed() -> None:
 
 def test_the_sitemaps_of_an_authority() -> None:
     named = ["http://a.example/s.xml", "/relative.xml", "ftp://a.example/", "http://b.com/s.xml"]
-    links = reader(*SITEMAPS).sitemaps(A, named)
+    links = finish(reader(*SITEMAPS).sitemaps(A, named))
     assert [(link.url, link.flags) for link in links] == [
         (f"{A}/s.xml", 0),
         (f"{A}/relative.xml", 0),
         ("http://b.com/s.xml", 0),  # of any host, as robots.txt names it
         (f"{A}/sitemap.xml", 0),
     ]
-    assert reader().sitemaps(A, named) == []
-    assert len(reader("sitemaps.from_robots=true").sitemaps(A, named)) == 3
+    assert finish(reader().sitemaps(A, named)) == []
+    assert len(finish(reader("sitemaps.from_robots=true").sitemaps(A, named))) == 3
 
 
 def test_sitemaps_named_by_a_host_out_of_scope_are_out_of_scope() -> None:
-    links = reader(*SITEMAPS).sitemaps("http://b.com", ["/s.xml", f"{A}/s.xml"])
+    links = finish(reader(*SITEMAPS).sitemaps("http://b.com", ["/s.xml", f"{A}/s.xml"]))
     assert [link.flags for link in links] == [OUT_OF_SCOPE, 0, OUT_OF_SCOPE]
 
 
@@ -156,7 +157,7 @@ def test_a_sitemap_elsewhere_speaks_of_all_that_name_it_by_either_scheme() -> No
     declared = DeclaredSitemaps()
     one = reader(*SITEMAPS, declared=declared)
     for authority in (A, "http://b.example"):
-        one.sitemaps(authority, ["http://cdn.com/s.xml"])
+        finish(one.sitemaps(authority, ["http://cdn.com/s.xml"]))
     body = urls(f"{A}/1", "https://a.example/2", "http://b.example/3", "http://c.example/4")
     elsewhere = response("http://cdn.com/s.xml", body, headers=[XML])
     assert targets(one, elsewhere) == [
@@ -177,7 +178,7 @@ def test_a_sitemap_elsewhere_speaks_of_all_that_name_it_by_either_scheme() -> No
 
 def test_a_sitemap_leads_to_its_pages() -> None:
     one = reader(*SITEMAPS)
-    one.sitemaps(A, ["/maps/s.xml"])
+    finish(one.sitemaps(A, ["/maps/s.xml"]))
     body = urls(f"{A}/maps/1", f"{A}/elsewhere", "http://b.example/", f"{A}/maps/1")
     named = response(f"{A}/maps/s.xml", body, headers=[XML])
     assert targets(one, named) == [(f"{A}/maps/1", 0), (f"{A}/elsewhere", 0)]
@@ -189,7 +190,7 @@ def test_a_sitemap_leads_to_its_pages() -> None:
 
 def test_an_index_and_a_redirect_pass_on_who_names_them() -> None:
     one = reader(*SITEMAPS)
-    one.sitemaps(A, ["/index.xml"])
+    finish(one.sitemaps(A, ["/index.xml"]))
     moved = response(f"{A}/index.xml", b"", status=301, headers=[(b"Location", b"/maps/i.xml")])
     assert targets(one, moved) == [(f"{A}/maps/i.xml", REDIRECT)]
     index = urls(f"{A}/maps/1.txt", kind="sitemap", index="sitemapindex")
@@ -209,14 +210,14 @@ def test_text_that_is_no_sitemap_is_not_read_as_one() -> None:
 
 def test_a_sitemap_that_is_not_there_is_a_page_like_others() -> None:
     one = reader(*SITEMAPS)
-    (link,) = one.sitemaps(A, [])
+    (link,) = finish(one.sitemaps(A, []))
     missing = read(one, response(link.url, b"<a href=/b>", status=404))
     assert (missing.links, missing.failure) == ([], None)
 
 
 def test_the_limits_of_a_sitemap() -> None:
     one = reader(*SITEMAPS, "sitemaps.max_entries=2")
-    one.sitemaps(A, ["/s.xml"])
+    finish(one.sitemaps(A, ["/s.xml"]))
     body = urls(*(f"{A}/{number}" for number in range(9)))
     assert len(targets(one, response(f"{A}/s.xml", body, headers=[XML]))) == 2
 

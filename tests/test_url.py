@@ -259,3 +259,23 @@ def test_folding_twice_changes_nothing_and_gives_normal_urls(
 def test_folding_takes_a_time_that_grows_with_the_url(path: str) -> None:
     fold = Folding(session_ids=True, tracking=True, sort_query=True, slash=True, index=True)
     assert fold(f"http://a.example/x{path}").startswith("http://a.example/x")
+
+
+MARKS = "\u0300\u0327"
+
+
+@pytest.mark.parametrize(
+    "before", ["http://", "//", "HTTPS:\\\\", "h\nttp:", " \\/", "http:////me@"]
+)
+@pytest.mark.parametrize("name", ["a" + MARKS * 128, "%CC%80" * 43, "\ufdfa" * 256, "é" * 256])
+def test_long_hosts_in_other_characters_are_refused(before: str, name: str) -> None:
+    """The library takes a time for them that grows with the square of their length."""
+    with pytest.raises(BadUrlError):
+        normalise(f"{before}{name}.example/", "http://a.example/b")
+
+
+def test_other_long_parts_are_not_refused() -> None:
+    assert normalise("//é" + "e" * 9 + ".example/", "http://a/").startswith("http://xn--")
+    for reference in ("é" * 999, "/é" * 999, "?é" * 999, f"http://a.example/{MARKS * 999}"):
+        assert normalise(reference, "http://a.example/b").startswith("http://a.example/")
+    assert normalise("http://" + "a" * 999 + ".example/%e9").endswith(".example/%E9")

@@ -2,9 +2,10 @@
 
 import asyncio
 from asyncio import Queue
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from functools import partial
+from typing import Final, TypeVar
 
 from crawler import url
 from crawler.agent.robots_gate import ELSEWHERE, MOVED_ON, RobotsGate
@@ -30,8 +31,23 @@ from crawler.ports import (
 from crawler.reading.reader import PageReader
 from crawler.reading.robots import Rules
 
+_INTRODUCED: Final = 128  # sitemaps of a robots.txt that are logged and admitted in one step
 _LONG = 1024  # characters; rules may take more than a few milliseconds to judge a longer URL
 _TOO_BUSY = frozenset((429, 503))  # statuses of a server that has too much to do
+
+
+_Result = TypeVar("_Result")
+
+
+async def _in_steps(steps: Generator[None, None, _Result]) -> _Result:
+    """Do all steps. Other tasks can run between them."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            result: _Result = end.value
+            return result
+        await asyncio.sleep(0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,15 +130,17 @@ class FetchStage:
         """
         core, robots, address = self.core, self.robots, visit.found.address
         try:
-            sitemaps = self.reader.sitemaps(authority, rules.sitemaps)
+            sitemaps = await _in_steps(self.reader.sitemaps(authority, rules.sitemaps))
             if rules.are_large():
                 robots.decide(address, rules, allowed=await self._judge(rules, address))
         except BaseException as error:
             self.faults.note(error, "the sitemaps in robots.txt", authority)
             return robots.spoil(authority)
-        if sitemaps:
-            await with_room(partial(self.repository.introduce, authority, sitemaps))
-            core.door.introduce(sitemaps, self.clock.now())
+        for first in range(0, len(sitemaps), _INTRODUCED):
+            some = sitemaps[first : first + _INTRODUCED]
+            await with_room(partial(self.repository.introduce, authority, some))
+            core.door.introduce(some, self.clock.now())
+            await asyncio.sleep(0)
         return rules
 
     async def _fail_by(self, rules: Rules, visit: Visit) -> None:

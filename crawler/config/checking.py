@@ -135,6 +135,12 @@ def _read_plain(kind: Any, value: object) -> object:
         value = int(value)
     is_right, words = _PLAIN[kind]
     _demand(is_right(value), value, words)
+    if kind is int:
+        assert isinstance(value, int)
+        _demand(abs(value) < 1 << 63, value, "must be less than 2^63")
+    if kind is str:
+        assert isinstance(value, str)
+        _demand("\0" not in value, value, "must have no NUL character")
     if kind is float:
         _demand(_is_finite(value), value, "must be a finite number")
         assert isinstance(value, int | float)

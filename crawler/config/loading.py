@@ -39,7 +39,7 @@ def load(
             raw |= _beside(path, tomllib.loads(path.read_text("utf-8-sig")))
     except OSError as error:
         raise UserError(f"{where}: {error.strerror}; name a TOML file that can be read") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:
         raise UserError(f"{where}: not TOML: {error}; correct the file") from None
     for override in overrides:
         table, key, value = _parse_override(override)
@@ -60,6 +60,13 @@ def load(
         raise UserError(
             f"{where}: assignment.part_vector = '': assignment.scheme = 'part-vector' needs the"
             " path of a file; python -m partition build writes one"
+        )
+    delays = [config.politeness.delay_s, *(site.delay_s or 0.0 for site in config.sites)]
+    if 0 < config.session.checkpoint <= max(delays):
+        raise UserError(
+            f"{where}: session.checkpoint = {config.session.checkpoint:g}: must be longer than the"
+            f" longest delay of a site, {max(delays):g} s, because after each checkpoint a site"
+            " rests for this long before its first page"
         )
     connections = [site.connections is not None for site in config.sites]
     if config.politeness.per == "address" and any(connections):
@@ -120,7 +127,7 @@ def _parse_override(text: str) -> tuple[str, str, object]:
         )
     try:
         return table, key, tomllib.loads(f"value = {value}")["value"]
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):
         return table, key, value.strip()  # a bare word is a string
 
 

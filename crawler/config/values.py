@@ -72,7 +72,7 @@ def check_regex(text: str) -> None:
     """Raise ValueError if a text is no regular expression."""
     try:
         re.compile(text)
-    except re.error as error:
+    except (re.error, OverflowError, RecursionError) as error:
         raise ValueError(f"must be a regular expression ({error})") from None
 
 

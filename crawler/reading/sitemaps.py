@@ -19,7 +19,7 @@ from isal import isal_zlib
 
 from crawler.ports import BY_USER, Names, names_of
 from crawler.reading import encodings
-from crawler.url import BadUrlError, authority, normalise, site
+from crawler.url import BadUrlError, authority, foreign_host, normalise, site
 
 # The limits of the protocol.
 MAX_BYTES: Final = 50_000_000  # decoded
@@ -91,11 +91,16 @@ def entries(
     text = yield from _utf8((yield from _inflated(body, max_bytes)))
     room = _url_room(text)
     read = _read_xml(text) if text.startswith(b"<") else _read_lines(text)
+    work = 0
     for found in read:
         if found is None:
             yield None
             continue
         reference, is_sitemap, lastmod, priority = found
+        work += len(foreign_host(reference))
+        if work > _FOREIGN_STEP:
+            work = 0
+            yield None
         try:
             entry = Entry(normalise(reference, url), is_sitemap, lastmod, priority)
         except BadUrlError:
@@ -105,6 +110,9 @@ def entries(
         room -= len(entry.url)
         if not max_entries or room <= 0:
             return
+
+
+_FOREIGN_STEP: Final = 8192  # characters of hosts in other characters than ASCII
 
 
 def _url_room(text: bytes) -> int:

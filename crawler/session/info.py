@@ -153,7 +153,7 @@ def load(directory: Path) -> SessionInfo:
         raise UserError(
             f"{path}: {error.strerror}; name the directory of a session, which has this file"
         ) from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, msgspec.ValidationError) as error:
+    except (ValueError, RecursionError) as error:  # also what msgspec raises
         raise UserError(f"{path}: not the description of a session: {error}") from None
     except UserError as error:
         raise UserError(f"{path}: {error}") from None

@@ -14,7 +14,14 @@ from typing import Final, NamedTuple
 from crawler.ports import NOFOLLOW
 from crawler.reading.parse.encoding import encode_query
 from crawler.reading.parse.tokens import TooLong
-from crawler.url import MAX_LENGTH, BadUrlError, LongUrlError, authority, normalise
+from crawler.url import (
+    MAX_LENGTH,
+    BadUrlError,
+    LongUrlError,
+    authority,
+    foreign_host,
+    normalise,
+)
 
 C0_OR_SPACE: Final = "".join(map(chr, range(0x21)))  # what the URL standard strips
 OTHER_SCHEME: Final = re.compile(r"(?!https?:)[a-z][a-z0-9+.-]*:", re.IGNORECASE)
@@ -39,6 +46,7 @@ _UTF8: Final = frozenset({"utf-8", "utf-16le", "utf-16be", "replacement"})  # qu
 # Work is counted in characters read and written, plus an amount for each reference.
 _WORK_PER_REFERENCE: Final = 64
 _WORK_STEP: Final = 1 << 18
+_WORK_PER_FOREIGN: Final = 32  # for each character of a host that isn't written in ASCII
 _WORK_PER_ENCODED: Final = 8  # for each character of a reference whose query is encoded
 
 
@@ -211,6 +219,8 @@ class Resolution:
             self._work += len(start)
             self._room -= len(start) // 8  # each reference joined to the base uses up room
         self._work += len(reference)
+        if not reference.isascii() or "%" in reference:
+            self._work += _WORK_PER_FOREIGN * len(foreign_host(reference))
         try:
             as_sent = reference if self._utf8 else encode_query(reference, self._encoding)
             if as_sent is not reference:
