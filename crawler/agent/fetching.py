@@ -31,7 +31,7 @@ from crawler.ports import (
 from crawler.reading.reader import PageReader
 from crawler.reading.robots import Rules
 
-_INTRODUCED: Final = 128  # sitemaps of a robots.txt that are logged and admitted in one step
+_INTRODUCED: Final = 32  # sitemaps of a robots.txt that are logged and admitted in one step
 _LONG = 1024  # characters; rules may take more than a few milliseconds to judge a longer URL
 _TOO_BUSY = frozenset((429, 503))  # statuses of a server that has too much to do
 

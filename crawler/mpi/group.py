@@ -21,6 +21,8 @@ T = TypeVar("T")
 
 _BCAST, _GATHER, _ALL, _NOTHING = range(4)  # tags
 _SHORTEST_S, _LONGEST_S = 0.001, 0.02  # pause between two tests of an operation
+_SHORT_WAIT_S = 0.01  # after such a wait, operations are tested without a pause ...
+_BUSY_S = 0.003  # ... for so long
 _MESSAGE_DELIVERY_S = 0.3  # time for the launcher to pass on the message of an aborting rank
 
 
@@ -35,6 +37,7 @@ class MpiGroup:
         self.rank: int = self._world.rank
         self.size: int = self._world.size
         self._is_broken = False  # whether the ranks have agreed that they must begin again
+        self._last_wait_s = 0.0
 
     @property
     def lost_ranks(self) -> bool:
@@ -153,15 +156,27 @@ class MpiGroup:
             raise
 
     async def _until(self, look: Callable[[], T]) -> T:
-        """Call `look` at growing intervals until it returns a true value. Returns this value."""
-        pause = _SHORTEST_S
+        """Call `look` at growing intervals until it returns a true value. Returns this value.
+
+        An interval is a quarter of the time waited so far, so that a rank wakes soon after short
+        waits. Ranks that take turns even more quickly, as when they refine a partition, would still
+        wait for timers, which take a millisecond at least. So after a short wait, `look` is at
+        first called without a pause.
+        """
+        started = time.monotonic()
+        is_busy = self._last_wait_s < _SHORT_WAIT_S
         with loss_translated:
             while not (result := look()):
                 # A request to a dead rank doesn't always raise, but a probe for any source does.
                 if OUTLIVES:
                     self._world.Iprobe(MPI.ANY_SOURCE, _NOTHING)
-                await asyncio.sleep(pause)
-                pause = min(2 * pause, _LONGEST_S)
+                waited = time.monotonic() - started
+                if is_busy and waited < _BUSY_S:
+                    os.sched_yield()  # to a rank on the same core
+                    await asyncio.sleep(0)
+                else:
+                    await asyncio.sleep(min(max(_SHORTEST_S, waited / 4), _LONGEST_S))
+            self._last_wait_s = time.monotonic() - started
             return result
 
 
