@@ -111,6 +111,12 @@ def merged(h: Hypergraph, unit: Ids, units: int) -> tuple[Hypergraph, Ints]:
     return Hypergraph(xpins, pins, costs, weights), first
 
 
+def ascending(h: Hypergraph) -> Hypergraph:
+    """Return the hypergraph with the pins of each net in ascending order."""
+    order = np.lexsort((h.pins, np.repeat(np.arange(h.nets), np.diff(h.xpins))))
+    return Hypergraph(h.xpins, h.pins[order], h.costs, h.weights)
+
+
 def _parts(part: Ids) -> int:
     return int(part.max(initial=-1)) + 1
 

@@ -35,9 +35,9 @@ from partition.ranks import (
     counting,
     merging,
     reading,
-    searching,
     shares,
 )
+from partition.ranks.atoms import atoms_of
 from partition.ranks.dividing import divided
 from partition.ranks.exchange import gathered, routed
 from partition.ranks.linking import linked, share_of
@@ -144,7 +144,7 @@ def by_ranks(paths: Sequence[Path], ranks: int, model: Model, parts: int) -> Fou
         if whole is None or counts is None:
             return None
         of_key = unit[np.argsort(keys)]
-        atoms = searching._units(whole, division.site, len(links.source), model)
+        atoms = atoms_of(whole, division.site, len(links.source), model)
         return Found(sites.names, of_key, atoms, counts.row())
 
     first, *others = together(ranks, work)

@@ -128,6 +128,24 @@ def combined(
     return min([walk.combined(h, own, best, others), best], key=quality_of)
 
 
+def improved(
+    h: Hypergraph,
+    part: Ids,
+    limits: Ints,
+    *,
+    seed: int = 0,
+    preset: Preset = presets.DEFAULT,
+    check: bool = False,
+) -> Ids:
+    """Refine a partition in cycles. Returns one that is no worse within the same limits.
+
+    `limits`: what each part may weigh, parts x 2.
+    """
+    h = _prepared(h)
+    walk = Walk(preset, np.random.default_rng(seed), _silent, check)
+    return min([walk.warm(h, limits, part), part], key=lambda one: judged(h, one, limits))
+
+
 def rebalanced(
     h: Hypergraph, part: Ids, parts: int, *, tolerances: Sequence[float], seed: int = 0
 ) -> Ids:

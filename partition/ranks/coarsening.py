@@ -43,9 +43,16 @@ class Level(NamedTuple):
     share: Share  # of this rank
     unit: Ids  # of each vertex: its vertex on the next level
 
+    def lowered(self, values: Ids) -> Ids:
+        """Return, for each vertex of the next level, the value that its vertices have in common."""
+        lower = np.empty(int(self.unit.max(initial=-1)) + 1, np.int32)
+        lower[self.unit] = values
+        return lower
+
 
 async def coarsened(
     share: Share,
+    label: Ids,
     parts: int,
     most_ends: int,
     *,
@@ -56,8 +63,9 @@ async def coarsened(
 ) -> tuple[list[Level], Share]:
     """Coarsen until all shares together have at most `most_ends` pins and ends of pairs.
 
-    Returns the levels that were coarsened, and the share of the coarsest one. Coarsening ends
-    earlier if there are few vertices for so many parts, or if hardly any can be merged.
+    Only vertices with equal labels are merged. Returns the levels that were coarsened, and the
+    share of the coarsest one. Coarsening ends earlier if there are few vertices for so many parts,
+    or if hardly any can be merged.
     """
     preset = presets.DEFAULT
     few = max(preset.coarsest_per_part * parts, preset.coarsest_vertices)
@@ -76,6 +84,7 @@ async def coarsened(
             share,
             rng.permutation(tied),
             cost,
+            label=label,
             bounds=np.maximum((limits * preset.cluster_share).astype(np.int64), 1),
             target=max(int(len(tied) / preset.max_shrink), few),
             peers=peers,
@@ -83,6 +92,7 @@ async def coarsened(
         if share.vertices - units < len(tied) * (1 - preset.stall_ratio):
             break
         levels.append(Level(share, unit))
+        label = levels[-1].lowered(label)
         share = await contracted(share, unit, units, peers)
     if held > most_ends:
         progress(f"rank 0 searches {held:,} pins, because no more units can be merged")
@@ -90,13 +100,13 @@ async def coarsened(
 
 
 async def cluster(
-    share: Share, order: Ids, cost: Ints, *, bounds: Ints, target: int, peers: Peers
+    share: Share, order: Ids, cost: Ints, *, label: Ids, bounds: Ints, target: int, peers: Peers
 ) -> tuple[Ids, int]:
     """Return the cluster of each vertex, and the number of clusters.
 
-    `order`: the vertices with nets. `cost`: of each vertex, the costs of its nets. `bounds`: the
-    most that a cluster may have of each weight. Clustering ends when the vertices with nets make
-    `target` clusters.
+    `order`: the vertices with nets. `cost`: of each vertex, the costs of its nets. `label`: all
+    vertices of a cluster have the same. `bounds`: the most that a cluster may have of each weight.
+    Clustering ends when the vertices with nets make `target` clusters.
     """
     preset = presets.DEFAULT
     nets = share.nets
@@ -120,6 +130,7 @@ async def cluster(
             nets.costs,
             *to_nets,
             clusters.leader,
+            label,
             vertex,
             preset.max_tie_pins,
         )
@@ -131,9 +142,10 @@ async def cluster(
     if alone and left > target:
         # Those whose only nets are large join others of their smallest net.
         vertex, key = joined(alone)
-        by_key = np.argsort(key, kind="stable")
+        by_key = np.lexsort((label[vertex], key))
         vertex, key = vertex[by_key], key[by_key]
-        before = np.append(np.int32(-1), np.where(key[1:] == key[:-1], vertex[:-1], -1))
+        alike = (key[1:] == key[:-1]) & (label[vertex[1:]] == label[vertex[:-1]])
+        before = np.append(np.int32(-1), np.where(alike, vertex[:-1], -1))
         _join(vertex, before[: len(vertex)].astype(np.int32), *clusters, bounds, left - target)
     is_leader = clusters.leader == np.arange(vertices)
     number = np.cumsum(is_leader, dtype=np.int32) - np.int32(1)
@@ -210,10 +222,11 @@ def _ties(
     xnets: Ints,
     nets: Ids,
     leader: Ids,
+    label: Ids,
     vertex: Ids,
     widest: int,
 ) -> tuple[Ids, Ids, Ints, Ints, Ids]:  # pragma: no cover - compiled
-    """Return the ties of vertices to clusters: the place of a vertex, a cluster, and the tie.
+    """Return ties of vertices to clusters of their label: a vertex's place, a cluster, the tie.
 
     Also returns, for each vertex without ties here, the size and the number of its smallest net.
     A vertex without nets here has the largest size and -1, one with ties has _NO_TIES and -1.
@@ -238,7 +251,7 @@ def _ties(
             more = costs[e] * _TIE // (pins_of_net - 1)
             for i in range(xpins[e], xpins[e + 1]):
                 u = leader[pins[i]]
-                if u != v:
+                if u != v and label[u] == label[v]:
                     if tie[u] == 0:
                         if used == room:
                             room *= 2

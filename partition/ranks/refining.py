@@ -33,8 +33,8 @@ from partition.ranks.counts import Flags, boundary, count, counts_of, do_moves, 
 from partition.ranks.exchange import everywhere, joined, reduced, split
 
 _PIECES: Final = 32  # pieces that a pass is taken in, at least
-_ROUNDS: Final = 10  # the most rounds
-_PASSES: Final = 6  # passes of a round, as the price of imbalance rises
+_ROUNDS: Final = 3  # the most rounds
+_PASSES: Final = 10  # passes of a round, as the price of imbalance rises
 _SETTLING: Final = 4  # the most passes after them, which leave the balance alone
 _LEAST: Final = 1e-9  # a smaller gain is a rounding error
 _LEAST_GAIN: Final = 1e-3  # after a round that gains a smaller share of the cost, none follows

@@ -58,18 +58,27 @@ async def shared(keys: Keys, nets: Hypergraph, pairs: Columns, peers: Peers) -> 
     `keys` are those of the nets, `pairs` are low ends, high ends and costs. All ranks give the same
     weights.
     """
-    found: list[Columns] = [(keys[:0], np.diff(nets.xpins)[:0], nets.costs[:0])]
-    pins = [nets.pins[:0]]
-    async for received in routed(peers, _nets_by_rank(keys, nets, peers.size)):
-        found += [rows for rows, _ in received]
-        pins += [of_rank for _, of_rank in received]
+    ranks = owners(digests(nets), peers.size)
+    own, every = await sent(keys, nets, ranks, peers)
     ends = [tuple(column[:0] for column in pairs)]
     async for pieces in routed(peers, _pairs_by_rank(pairs, peers.size)):
         ends += pieces
-    own, every = ordered(joined(found), np.concatenate(pins), nets.weights)
     own, first = merged(own, np.arange(own.vertices, dtype=np.int32), own.vertices)
     low, high, costs = models.summed(*joined(ends))
     return Share(every[first], own, low.astype(np.int32), high.astype(np.int32), costs)
+
+
+async def sent(keys: Keys, nets: Hypergraph, ranks: Ints, peers: Peers) -> tuple[Hypergraph, Keys]:
+    """Send each net to a rank. Returns the nets that this rank gets, by their keys, and the keys.
+
+    `ranks` names the rank of each net.
+    """
+    found: list[Columns] = [(keys[:0], np.diff(nets.xpins)[:0], nets.costs[:0])]
+    pins = [nets.pins[:0]]
+    async for received in routed(peers, _nets_by_rank(keys, nets, ranks, peers.size)):
+        found += [rows for rows, _ in received]
+        pins += [of_rank for _, of_rank in received]
+    return ordered(joined(found), np.concatenate(pins), nets.weights)
 
 
 def of_pairs(share: Share) -> Share:
@@ -129,15 +138,27 @@ async def whole(share: Share, peers: Peers) -> Whole | None:
     return Whole(hypergraph, *models.summed(low, high, costs))
 
 
-def _nets_by_rank(keys: Keys, nets: Hypergraph, size: int) -> Iterator[list[tuple[Columns, Ids]]]:
+def digests(nets: Hypergraph) -> Keys:
+    """Return a hash of the pins of each net, in any order."""
+    pieces = [np.empty(0, np.uint64)]
+    for begin in range(0, nets.nets, ROUND_ROWS):
+        xpins = nets.xpins[begin : begin + ROUND_ROWS + 1]
+        pins = nets.pins[xpins[0] : xpins[-1]].astype(np.uint64)
+        pieces.append(np.add.reduceat(_mixed(pins), xpins[:-1] - xpins[0]))
+    return np.concatenate(pieces)
+
+
+def _nets_by_rank(
+    keys: Keys, nets: Hypergraph, ranks: Ints, size: int
+) -> Iterator[list[tuple[Columns, Ids]]]:
     for begin in range(0, nets.nets, ROUND_ROWS):
         end = min(begin + ROUND_ROWS, nets.nets)
         xpins = nets.xpins[begin : end + 1]
         sizes = np.diff(xpins)
         pins = nets.pins[xpins[0] : xpins[-1]]
-        ranks = owners(np.add.reduceat(_mixed(pins.astype(np.uint64)), xpins[:-1] - xpins[0]), size)
-        rows = split((keys[begin:end], sizes, nets.costs[begin:end]), ranks, size)
-        of_pins = split((pins,), np.repeat(ranks, sizes), size)
+        to = ranks[begin:end]
+        rows = split((keys[begin:end], sizes, nets.costs[begin:end]), to, size)
+        of_pins = split((pins,), np.repeat(to, sizes), size)
         yield [(one, own) for one, (own,) in zip(rows, of_pins, strict=True)]
 
 
