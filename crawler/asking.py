@@ -13,6 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from crawler import session, url
+from crawler.commandline import printable
 from crawler.messages import Answer, Question, RobotsFacts, SiteFacts, UrlState
 from crawler.pages.words import duration, short_url, size
 from crawler.ports import MEANINGS, Failure, PageRow, UserError
@@ -182,7 +183,7 @@ def says(found: Found) -> list[tuple[str, str]]:
         lines.append(("no answer", f"from the ranks; state of the crawl: {doing}"))
     else:
         lines.append(("crawl", f"ended: {found.reason}"))
-    return [(word, "".join(c if c.isprintable() else "?" for c in said)) for word, said in lines]
+    return [(word, printable(said)) for word, said in lines]
 
 
 def _of_url(found: Found) -> Iterator[tuple[str, str]]:

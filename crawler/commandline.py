@@ -34,6 +34,11 @@ def is_first() -> bool:
     return all(os.environ.get(name, "0") == "0" for name in _RANK_VARIABLES)
 
 
+def printable(text: str) -> str:
+    """Return text from the web without characters that could control a terminal."""
+    return "".join(c if c.isprintable() else "?" for c in text)
+
+
 @contextmanager
 def only_first_tells() -> Iterator[None]:
     """Let only the first rank print. A wrong command line is wrong on all ranks."""

@@ -12,7 +12,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from crawler.commandline import has_other_ranks, is_first, only_first_tells, print_completion
+from crawler.commandline import (
+    has_other_ranks,
+    is_first,
+    only_first_tells,
+    print_completion,
+    printable,
+)
 from partition import (
     UserError,
     graph,
@@ -44,8 +50,8 @@ def _check_file(option: str, path: Path) -> None:
 
 
 def _build(arguments: argparse.Namespace) -> None:
-    out: Path = arguments.out
-    _check_file("--out", out)
+    _check_file("--out", arguments.out)
+    out: Path = arguments.out.resolve()  # writing replaces a file, and a link must stay a link
     if arguments.pins_per_rank:
         raise UserError("--pins-per-rank: only for several ranks; use mpirun, or leave it out")
     settings = options.settings(arguments, _say)
@@ -69,7 +75,7 @@ def _tell(
     _show(plans, as_json=arguments.json)
     built, *baselines = plans
     if not arguments.json:
-        sys.stdout.write(f"{built.bound}\n")
+        sys.stdout.write(printable(f"{built.bound}") + "\n")
     _say(f"written: {arguments.out}; {built.bound}")
     if built.forecast is not None:
         _say(f"with {_ranks(built.parts)}, {built.forecast}")
@@ -98,7 +104,7 @@ async def _build_together(arguments: argparse.Namespace, group: "Group") -> int:
         )
         await ranks.agreed_at_first(group, partial(_check_file, "--out", arguments.out))
         plans = await ranks.build(
-            arguments.paths, arguments.k, arguments.out, arguments.model, settings, group
+            arguments.paths, arguments.k, arguments.out.resolve(), arguments.model, settings, group
         )
     except (UserError, PartVectorError, EngineError, OSError) as error:  # is raised on all ranks
         return _fail(error)
@@ -221,7 +227,7 @@ def _show(plans: Sequence[Plan | ranks.UnitPlan], *, as_json: bool) -> None:
 
 
 def _say(text: str) -> None:
-    sys.stderr.write(text + "\n")
+    sys.stderr.write("\n".join(map(printable, text.split("\n"))) + "\n")
     sys.stderr.flush()
 
 

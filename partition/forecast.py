@@ -90,7 +90,9 @@ def forecast(
     connections = np.array([politeness.connections_of(site) for site in web.sites], np.int64)
     delay_s = np.array([politeness.delay_s_of(site) for site in web.sites])
     fetch_s = np.array([politeness.fetch_s_of.get(site, politeness.fetch_s) for site in web.sites])
-    site_s = np.bincount(web.site, minlength=len(web.sites)) / politeness.rates(web.sites)
+    robots_s = (delay_s + fetch_s) * politeness.asks_robots
+    pages_s = np.bincount(web.site, minlength=len(web.sites)) / politeness.rates(web.sites)
+    site_s = fetch_s * politeness.asks_robots + pages_s  # the delay after robots.txt is a page's
     pages = np.bincount(part, minlength=parts)
     busy_s = costs.page_s * pages + costs.url_s * _urls(web, part, parts)
     order, finder = discovered(web, seeds)
@@ -104,7 +106,7 @@ def forecast(
         delay_s,
         fetch_s,
         connections,
-        politeness.asks_robots,
+        robots_s,
         busy_s / np.maximum(pages, 1),
         costs.message_s,
         politeness.fetches,
@@ -175,18 +177,21 @@ def _crawl(
     delay_s: Seconds,
     fetch_s: Seconds,
     connections: Ints,
-    asks_robots: bool,
+    robots_s: Seconds,
     page_s: Seconds,
     message_s: float,
     fetches: int,
 ) -> float:
-    """Return when the last page was read. `page_s`: of each rank, for a page with its messages."""
+    """Return when the last page was read.
+
+    `robots_s`: of each site, from its first link until its first page may be asked for. `page_s`:
+    of each rank, for a page with its messages.
+    """
     pages, sites, ranks = len(site), len(delay_s), len(page_s)
     found_at = np.full(pages, inf)  # when the owner of a page hears of it
     following = np.full(pages, -1, np.int32)  # in the queue of its site
     first, last = np.full(sites, -1, np.int32), np.full(sites, -1, np.int32)
     met = np.zeros(sites, np.bool_)
-    robots_s = delay_s + fetch_s if asks_robots else np.zeros(sites)
     asked = np.zeros(sites, np.int64)  # requests under way
     next_s = np.zeros(sites)  # when the next request may begin
     expected = np.zeros(sites, np.bool_)  # whether an event or a rank waits for the site

@@ -22,7 +22,7 @@ from partition.models import MODELS, Objective
 from partition.network import read_costs
 from partition.partvector import PartVector
 from partition.planning import BASELINES
-from partition.settings import DEFAULT_TOLERANCES, PINS_PER_RANK, Settings, Tolerances
+from partition.settings import DEFAULT_TOLERANCES, MIGRATION, PINS_PER_RANK, Settings, Tolerances
 
 ALL: Final = (*BASELINES, *MODELS)  # the names of all models
 
@@ -47,25 +47,26 @@ def _seed(text: str) -> int:
 
 
 def _number(text: str) -> float:
-    try:
-        number = float(text)
-    except ValueError:
-        number = math.nan
-    if not 0 <= number < math.inf:
+    if not 0 <= (number := _real(text)) < math.inf:
         raise argparse.ArgumentTypeError(f"{text}: must be a number, 0 or more")
     return number
 
 
+def _real(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan
+
+
 def _rate(text: str) -> float:
-    number = _number(text)
-    if not number:
+    if not 0 < (number := _real(text)) < math.inf:
         raise argparse.ArgumentTypeError(f"{text}: must be a number above 0")
     return number
 
 
 def _fraction(text: str) -> float:
-    number = _number(text)
-    if number > 1:
+    if not 0 <= (number := _real(text)) <= 1:
         raise argparse.ArgumentTypeError(f"{text}: must be a number from 0 to 1")
     return number
 
@@ -310,10 +311,9 @@ def _add_settings(command: argparse.ArgumentParser) -> None:
     add(
         "--migration",
         type=_fraction,
-        default=0.1,
         metavar="F",
         help="with --previous: the largest fraction of the bytes, and of the requests, that moves"
-        " to another part (default: 0.1)",
+        f" to another part (default: {MIGRATION:g})",
     )
     add("--together", choices=["address"], help="keep sites with the same IP address in one part")
     add(
@@ -357,6 +357,8 @@ def settings(arguments: argparse.Namespace, say: Callable[[str], None]) -> Setti
         raise UserError(f"--replicate {arguments.replicate}: must be 0 or more")
     if arguments.engine_ranks and arguments.engine != "zoltan":
         raise UserError("--engine-ranks: only for --engine zoltan")
+    if arguments.migration is not None and not arguments.previous:
+        raise UserError("--migration: only with --previous; leave it out, or name a part vector")
     started = time.perf_counter()
     return Settings(
         tolerances=arguments.epsilon,
@@ -367,7 +369,7 @@ def settings(arguments: argparse.Namespace, say: Callable[[str], None]) -> Setti
         objective=_objective(arguments),
         rank_rate=arguments.rank_rate,
         previous=_previous(arguments.previous),
-        migration=arguments.migration,
+        migration=MIGRATION if arguments.migration is None else arguments.migration,
         network=read_costs(arguments.network) if arguments.network else None,
         progress=lambda text: say(f"{time.perf_counter() - started:7.1f} s  {text}"),
     )
@@ -386,6 +388,9 @@ def _objective(arguments: argparse.Namespace) -> Objective | None:
         if remember:
             raise UserError("--remember all: only with --t-byte")
         return None
+    models = arguments.models if arguments.command == "evaluate" else [arguments.model]
+    if models and "hybrid" not in models and models != [None]:
+        raise UserError(f"--t-start, --t-byte: only for hybrid; model: {', '.join(models)}")
     objective = Objective(1.0 if t_start is None else t_start, t_byte or 0.0, remember)
     if not objective.t_start and not objective.t_byte:
         raise UserError("--t-start, --t-byte: one of them must be more than 0")

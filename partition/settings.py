@@ -15,6 +15,7 @@ from partition.politeness import RANK_RATE, Politeness
 
 Tolerances = tuple[float, float]  # the imbalance allowed: bytes, requests
 DEFAULT_TOLERANCES: Final[Tolerances] = (0.05, 0.05)
+MIGRATION: Final = 0.1
 PINS_PER_RANK: Final = 50_000_000
 
 
@@ -38,7 +39,7 @@ class Settings:
     seeds: Ids = field(default_factory=lambda: np.zeros(0, np.int32))  # pages of the last session
     rank_rate: float = RANK_RATE  # pages a second; sites that allow more may be split by default
     previous: PartVector | None = None  # the part vector to start from
-    migration: float = 0.1  # with `previous`: the fraction of bytes and of requests that may move
+    migration: float = MIGRATION  # with `previous`: the share of bytes and requests that may move
     network: Costs | None = None  # (ranks, ranks): costs of messages, for placing the parts
     suffixes: Mapping[str, int] | None = None  # for hierarchical: suffix of hosts -> part
     pins_per_rank: int = PINS_PER_RANK  # more pins are coarsened on all ranks before the search

@@ -1,8 +1,10 @@
 """Shows plans to people as a text table, and in one line. `page` shows them as an HTML page."""
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from crawler.commandline import printable
 from partition.planning import Plan
 from partition.ranks import UnitPlan
 from partition.settings import Tolerances
@@ -40,7 +42,7 @@ def text(plans: Sequence[Plan | UnitPlan]) -> str:
     for line in lines:
         cells = [cell.rjust(width) for cell, width in zip(line, widths, strict=True)]
         rows.append("  ".join([line[0].ljust(widths[0]), *cells[1:]]) + "\n")
-    return "".join([*rows, *(f"{note}\n" for note in notes(plans))])
+    return "".join([*rows, *(f"{printable(note)}\n" for note in notes(plans))])
 
 
 def closing(
@@ -56,16 +58,22 @@ def closing(
     )
     return (
         f"{built.parts} parts by {built.model}: {messages:,} messages, {against}; over the average:"
-        f" bytes {counts.imbalance_bytes:.1%} (allowed {tolerances[0]:.1%}),"
-        f" requests {counts.imbalance_requests:.1%} (allowed {tolerances[1]:.1%})"
+        f" bytes {counts.imbalance_bytes:.1%} ({_allowed(tolerances[0])}),"
+        f" requests {counts.imbalance_requests:.1%} ({_allowed(tolerances[1])})"
     )
+
+
+def _allowed(tolerance: float) -> str:
+    return f"allowed {tolerance:.1%}" if math.isfinite(tolerance) else "any is allowed"
 
 
 def _fewer(messages: int, others: int) -> str:
     if not others:
         return "more than" if messages else "as many as"
+    if messages == others:
+        return "as many as"
     share = 1 - messages / others
-    return f"{abs(share):.0%} {'fewer' if share >= 0 else 'more'} than"
+    return f"{abs(share):.0%} {'fewer' if share > 0 else 'more'} than"
 
 
 def joined(heading: tuple[str, str]) -> str:

@@ -84,6 +84,11 @@ def test_text_that_is_not_utf_8(tmp_path: Path, capsys: pytest.CaptureFixture[st
         (["--epsilon", "bytes=nan"], "has the form"),
         (["--epsilon", "bytes=-1"], "has the form"),
         (["--migration", "nan"], "must be a number"),
+        (["--migration", "0.2"], "only with --previous"),
+        (["--rank-rate", "0"], "above 0"),
+        (["--rank-rate", "-1"], "above 0"),
+        (["--t-start", "1", "--model", "site-graph"], "only for hybrid"),
+        (["--t-byte", "1", "--model", "page-hypergraph"], "only for hybrid"),
         (["--t-start", "inf"], "must be a number"),
         (["-k", str(MAX_PARTS + 1)], "at most"),
     ],
@@ -94,6 +99,41 @@ def test_bad_options(
     words = ["build", str(directory(tmp_path / "web", PAGES, LINKS)), "-k", "2", *option]
     assert main([*words, "--out", str(tmp_path / "pv")]) == 2
     assert what in capsys.readouterr().err.splitlines()[-1]
+
+
+def test_a_damaged_table_is_told_in_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = directory(tmp_path / "web", PAGES, LINKS)
+    whole = (folder / "links.parquet").read_bytes()
+    words = ["build", str(folder), "-k", "2", "--out", str(tmp_path / "pv")]
+    for at in range(0, len(whole), max(len(whole) // 40, 1)):
+        damaged = whole[:at] + bytes(len(whole[at : at + 40])) + whole[at + 40 :]
+        (folder / "links.parquet").write_bytes(damaged)
+        code = main(words)
+        told = [line for line in capsys.readouterr().err.splitlines() if "links.parquet" in line]
+        if code:
+            assert code == 2
+            assert len(told) == 1, told
+
+
+def test_a_link_to_a_part_vector_stays_a_link(tmp_path: Path) -> None:
+    folder = directory(tmp_path / "web", PAGES, LINKS)
+    (tmp_path / "latest").symlink_to(tmp_path / "first")
+    assert main(["build", str(folder), "-k", "2", "--out", str(tmp_path / "latest")]) == 0
+    assert (tmp_path / "latest").is_symlink()
+    assert (tmp_path / "first").is_file()
+
+
+def test_a_site_cannot_control_the_terminal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pages = changed(site=["a\x1b[2J"] * 18 + ["b", "c"])
+    words = ["build", str(directory(tmp_path / "web", pages, LINKS)), "-k", "2"]
+    assert main([*words, "--out", str(tmp_path / "pv")]) == 0
+    out, err = capsys.readouterr()
+    assert "a?[2J" in out + err
+    assert "\x1b" not in out + err
 
 
 def test_more_parts_than_sites_leave_some_empty(

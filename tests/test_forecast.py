@@ -96,6 +96,11 @@ def test_what_bounds_a_crawl() -> None:
     assert polite.limit == "site"
     assert polite.site_seconds == 100
     assert polite.seconds == pytest.approx(100 + 0.01)  # with robots.txt, and no delay at the end
+    few = webgraph.from_arrays([0, 0], [1, 2], site=[0] * 3, sites=["a.example"])
+    slow = forecast(few, one[:3], 1, Politeness(1.0, 1, 10.0), Costs(0.01), seeds)
+    assert slow.limit == "site"  # its robots.txt takes as long as a page
+    assert slow.site_seconds == 10 + 3 * (1 + 10)
+    assert slow.seconds == pytest.approx(slow.site_seconds + 0.01)
     busy = forecast(star, one, 1, politeness, Costs(2.0), seeds)
     assert busy.limit == "rank"
     assert busy.seconds == pytest.approx(200, abs=2)

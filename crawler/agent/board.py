@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from crawler import config, session
 from crawler.agent.timing import SystemClock
+from crawler.commandline import printable
 from crawler.messages import Note, SitePages, Trouble
 from crawler.ports import Clock, UserError
 from crawler.session import Bound, RankStatus, SiteStatus, State, Status
-from crawler.watch.words import line, printable
+from crawler.watch.words import line
 
 if TYPE_CHECKING:  # only a terminal needs rich
     from crawler.watch.screen import Screen

@@ -6,6 +6,7 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from crawler.commandline import printable
 from crawler.pages.words import duration, number, percent, sentence, short_url, size
 from crawler.report import view
 from crawler.report.dynamic import dynamic_lines
@@ -46,7 +47,7 @@ def summary(metrics: Mapping[str, Any]) -> str:
 def _joined(parts: Sequence[Sequence[str]]) -> str:
     """The parts as text, with an empty line between two of them."""
     text = "\n\n".join("\n".join(part) for part in parts if part)
-    return "".join(c if c.isprintable() or c == "\n" else "?" for c in text)
+    return "\n".join(map(printable, text.split("\n")))
 
 
 def brief(metrics: Mapping[str, Any]) -> str:

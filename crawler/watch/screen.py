@@ -6,9 +6,9 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
+from crawler.commandline import printable
 from crawler.session import Status
 from crawler.watch.table import draw
-from crawler.watch.words import printable
 
 
 class Screen:

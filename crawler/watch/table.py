@@ -8,9 +8,10 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from crawler.commandline import printable
 from crawler.messages import Trouble
 from crawler.session import Bound, RankStatus, State, Status
-from crawler.watch.words import head, printable, short
+from crawler.watch.words import head, short
 
 _MOST_RANKS: Final = 16  # with more of them, only the worst are drawn
 _WORST: Final = 8

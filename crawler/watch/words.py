@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from crawler.commandline import printable
 from crawler.pages.words import percent
 from crawler.session import State, Status
 
@@ -83,8 +84,3 @@ def short(number: float) -> str:
         if number < 999.5 or unit == _UNITS[-1]:
             return f"{number:,.0f}{unit}"
     raise AssertionError
-
-
-def printable(text: str) -> str:
-    """Return text from the web without characters that could control a terminal."""
-    return "".join(c if c.isprintable() else "?" for c in text)

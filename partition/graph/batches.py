@@ -38,14 +38,14 @@ def batches(
 
     `path`: a Parquet file, or a directory with the files of a table. Columns that this module knows
     must be integers or texts; others may have any type. Raises UserError for a missing column,
-    another type, or a null.
+    another type, a null, or a negative number of bytes.
     """
     groups = 0
     try:
         for file in table_files(path):
             groups = yield from _batches_of(file, columns, optional, share, groups)
     except OSError as error:
-        what = "no such file" if isinstance(error, FileNotFoundError) else str(error)
+        what = "no such file" if isinstance(error, FileNotFoundError) else one_line(error)
         raise UserError(f"{path}: {what}; a Parquet file is needed") from None
 
 
@@ -72,10 +72,17 @@ def _batches_of(
                     if batch[name].null_count:
                         raise UserError(f"{path}: {name}: a row has null; give each row a value")
                     _check_texts(path, name, batch[name])
+                    if name == "bytes" and (pc.min(batch[name]).as_py() or 0) < 0:
+                        raise UserError(f"{path}: bytes: a negative number; must be 0 or more")
                 yield batch
             return groups.stop
     except pa.ArrowInvalid as error:
-        raise UserError(f"{path}: not a Parquet file: {error}") from None
+        raise UserError(f"{path}: not a Parquet file: {one_line(error)}") from None
+
+
+def one_line(error: Exception) -> str:
+    """Return what an error of pyarrow says, which may have several lines."""
+    return " ".join(str(error).split())
 
 
 def _check_texts(path: Path, name: str, column: pa.Array) -> None:

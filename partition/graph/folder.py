@@ -41,8 +41,6 @@ def from_directory(folder: Path, site_column: str = "site") -> WebGraph:
     if (ids[1:] == ids[:-1]).any():
         raise UserError(f"{path}: an id occurs twice; give each page an id of its own")
     if "bytes" in page:
-        if page["bytes"].min() < 0:
-            raise UserError(f"{path}: bytes: a negative number; must be 0 or more")
         check_sum(path, page["bytes"])
     texts = _DirectoryTexts(folder) if "key" in page else None
     if texts is not None:

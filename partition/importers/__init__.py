@@ -47,7 +47,8 @@ def run(
             raise UserError(f"import {kind}: give the files, without --pages and --links")
         for path in files:
             if not path.is_file():
-                raise UserError(f"{path}: no such file; name a file that can be read")
+                what = "is no file" if path.exists() else "no such file"
+                raise UserError(f"{path}: {what}; name a file that can be read")
         if kind == "webgraph" and len(files) > 1:
             raise UserError("import webgraph: give one file, because each is a graph")
         imported = _READERS[kind](files, say)
