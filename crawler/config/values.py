@@ -4,8 +4,8 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Annotated, Any, Final, Literal, NamedTuple, get_args
 
-_DURATION: Final = r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s?)?"
-_SIZE: Final = r"(\d*\.?\d+)\s*(?:([kmgtpe])(i?))?b?"
+_DURATION: Final = r"(?:([0-9]+)d)?(?:([0-9]+)h)?(?:([0-9]+)m)?(?:([0-9]+(?:\.[0-9]+)?)s?)?"
+_SIZE: Final = r"([0-9]*\.?[0-9]+)\s*(?:([kmgtpe])(i?))?b?"
 
 
 class Read(NamedTuple):
@@ -126,7 +126,7 @@ FilePrefix = Annotated[
 
 
 def _listen_address(text: str) -> None:
-    match = re.fullmatch(r"(?:[^\s/:@]+|\[[0-9a-fA-F:.]+\]):(\d{1,5})", text)
+    match = re.fullmatch(r"(?:[^\s/:@]+|\[[0-9a-fA-F:.]+\]):([0-9]{1,5})", text)
     if text and not (match and int(match[1]) <= 65535):
         raise ValueError("must be a host or an address with a port, such as 127.0.0.1:8080")
 

@@ -141,9 +141,9 @@ def improved(
 
     `limits`: what each part may weigh, parts x 2.
     """
-    h = _prepared(h)
     walk = Walk(preset, np.random.default_rng(seed), _silent, check)
-    return min([walk.warm(h, limits, part), part], key=lambda one: judged(h, one, limits))
+    found = walk.warm(_prepared(h), limits, part)
+    return min([found, part], key=lambda one: judged(h, one, limits))
 
 
 def rebalanced(

@@ -94,8 +94,6 @@ async def coarsened(
         levels.append(Level(share, unit))
         label = levels[-1].lowered(label)
         share = await contracted(share, unit, units, peers)
-    if held > most_ends:
-        progress(f"rank 0 searches {held:,} pins, because no more units can be merged")
     return levels, share
 
 

@@ -20,7 +20,7 @@ from partition.ranks.coarsening import Level, coarsened
 from partition.ranks.exchange import agreed, everywhere
 from partition.ranks.groups import regrouped
 from partition.ranks.refining import refined
-from partition.ranks.shares import Share, whole
+from partition.ranks.shares import Share, ends, whole
 from partition.settings import Settings
 
 
@@ -46,6 +46,8 @@ async def best(
         progress=settings.progress,
         peers=peers,
     )
+    if (held := await ends(coarsest, peers)) > most:
+        settings.progress(f"rank 0 searches {held:,} pins, because no more units can be merged")
     top = levels[0].share if levels else None
     del share
     known = await whole(coarsest, peers)

@@ -108,7 +108,8 @@ async def verify_together(directory: Path, peers: Peers) -> Verdict | UserError 
     await closure.check()
     await check_politeness(directory, info, every, peers, findings)
     if info.last.ended is None:
-        findings.note(directory, "the last run was killed: the tables may be of an earlier run")
+        what = "the last run didn't end: the tables may be older; report makes them of all logs"
+        findings.note(directory, what)
     else:
         for difference in await check_tables(directory, peers, closure.correct):
             findings.add("table", directory / "tables", difference)
