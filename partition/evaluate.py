@@ -14,6 +14,7 @@ import numpy.typing as npt
 from xxhash import xxh3_64_intdigest
 
 from crawler import url
+from crawler.compiled import in_thread
 from partition.arrays import Ids, Ints, distinct
 from partition.partvector import jump_hashes
 from partition.webgraph import WebGraph
@@ -61,14 +62,16 @@ def evaluate(web: WebGraph, part: Ids, parts: int) -> Evaluation:
     source = web.sources()
     crossing = np.flatnonzero(part[source] != part[web.adj])
     source, target = source[crossing], web.adj[crossing]
-    transmissions = _pairs(target, part[source], parts)
+    senders = _other_parts(target, part[source], web.pages, parts)
     loads = web.loads(part, parts)
     imbalance_bytes, imbalance_requests = imbalance(loads)
     return Evaluation(
-        messages_page_part=len(_pairs(source, part[target], parts)),
-        messages_site_part=len(_pairs(web.site[source], part[target], parts)),
-        transmissions_target_part=len(transmissions),
-        transmission_bytes=int(web.url_bytes[transmissions // parts].sum(dtype=np.int64)),
+        messages_page_part=int(_other_parts(source, part[target], web.pages, parts).sum()),
+        messages_site_part=int(
+            _other_parts(web.site[source], part[target], len(web.sites), parts).sum()
+        ),
+        transmissions_target_part=int(senders.sum()),
+        transmission_bytes=int((senders * web.url_bytes).sum()),
         volume_bytes=int(web.url_bytes[target].sum(dtype=np.int64)),
         inter_part_links=len(crossing),
         imbalance_bytes=imbalance_bytes,
@@ -81,14 +84,34 @@ def traffic(web: WebGraph, part: Ids, parts: int) -> Ints:
     """Return the messages (source page, other part) from each part to each other; parts x parts."""
     source = web.sources()
     crossing = np.flatnonzero(part[source] != part[web.adj])
-    messages = _pairs(source[crossing], part[web.adj[crossing]], parts)
+    messages = distinct(source[crossing].astype(np.int64) * parts + part[web.adj[crossing]])
     ends = part[messages // parts].astype(np.int64) * parts + messages % parts
     return np.bincount(ends, minlength=parts * parts).reshape(parts, parts)
 
 
-def _pairs(end: Ids, other: Ids, parts: int) -> Ints:
-    """Return the distinct pairs of a link's end and a part, encoded as end * parts + part."""
-    return distinct(end.astype(np.int64) * parts + other)
+@in_thread
+def _other_parts(
+    end: Ids, other: Ids, ends: int, parts: int
+) -> Ints:  # pragma: no cover - compiled
+    """Return with how many distinct parts each end of a link occurs. Links may have any order."""
+    starts = np.zeros(ends + 1, np.int64)
+    for e in end:
+        starts[e + 1] += 1
+    for e in range(ends):
+        starts[e + 1] += starts[e]
+    by_end = np.empty(len(end), np.int32)
+    free = starts[:-1].copy()
+    for i in range(len(end)):
+        by_end[free[end[i]]] = other[i]
+        free[end[i]] += 1
+    number = np.zeros(ends, np.int64)
+    last = np.full(parts, -1, np.int64)  # by part: the last end that it occurred with
+    for e in range(ends):
+        for i in range(starts[e], starts[e + 1]):
+            if last[by_end[i]] != e:
+                last[by_end[i]] = e
+                number[e] += 1
+    return number
 
 
 def imbalance(loads: npt.NDArray[np.int64]) -> list[float]:
