@@ -3,6 +3,7 @@
 Each test divides a hypergraph among fake ranks, at random.
 """
 
+import itertools
 import json
 import subprocess
 import sys
@@ -198,18 +199,16 @@ def test_refining_is_never_worse_and_that_of_one_rank(
     h: Hypergraph, ranks: int, parts: int, seed: int, pieces: int
 ) -> None:
     part = np.random.default_rng(seed).integers(0, parts, h.vertices).astype(np.int32)
+    limits = own_limits(h.weights, part, parts, TOLERANCES)
 
     async def work(peers: Peers) -> Ids:
         share = await dealt(h, seed, peers)
-        return await refining.refined(
-            share.nets, part, parts, tolerances=TOLERANCES, seed=seed, peers=peers
-        )
+        return await refining.refined(share.nets, part, limits, seed=seed, peers=peers)
 
     with patch.object(refining, "_PIECES", pieces):
         found, *others = together(ranks, work)
         for other in (*others, *together(1, work)):
             assert np.array_equal(found, other)
-    limits = own_limits(h.weights, part, parts, TOLERANCES)
     assert judged(h, found, limits) <= judged(h, part, limits)
 
 
@@ -229,7 +228,7 @@ def test_refining_finds_two_groups() -> None:
     async def work(peers: Peers) -> Ids:
         share = await dealt(h, 0, peers)
         return await refining.refined(
-            share.nets, start, 2, tolerances=TOLERANCES, seed=0, peers=peers
+            share.nets, start, own_limits(h.weights, start, 2, TOLERANCES), seed=0, peers=peers
         )
 
     assert connectivity_minus_one(h, start) > 100
@@ -249,23 +248,17 @@ def test_groups_are_refined_never_worse_and_as_on_one_rank(
 ) -> None:
     """Also nothing but the groups changes: with groups of no pins, nothing does."""
     part = np.random.default_rng(seed).integers(0, parts, h.vertices).astype(np.int32)
+    limits = own_limits(h.weights, part, parts, TOLERANCES)
 
     async def work(peers: Peers) -> Ids:
         share = await dealt(h, seed, peers)
         return await groups.regrouped(
-            share.nets,
-            part,
-            parts,
-            most_pins=most,
-            tolerances=TOLERANCES,
-            seed=seed,
-            peers=peers,
+            share.nets, part, limits, most_pins=most, seed=seed, peers=peers
         )
 
     found, *others = together(ranks, work)
     for other in (*others, *together(1, work)):
         assert np.array_equal(found, other)
-    limits = own_limits(h.weights, part, parts, TOLERANCES)
     assert judged(h, found, limits) <= judged(h, part, limits)
     pins = np.bincount(part[simplify(h).pins], minlength=parts)
     if np.sort(pins)[:2].sum() > most:
@@ -280,6 +273,8 @@ def test_groups_have_several_parts_and_fit(pins: list[int], most: int, seed: int
     for group in found:
         assert len(group) > 1
         assert sum(pins[b] for b in group) <= most
+    rest = [count for b, count in enumerate(pins) if b not in each]
+    assert all(one + other > most for one, other in itertools.combinations(rest, 2))
     if sum(pins) <= most and len(pins) > 1:
         assert len(each) == len(pins)
         assert len(found) == 1
@@ -289,14 +284,13 @@ def test_groups_find_what_rounds_of_all_ranks_do_not() -> None:
     """From a random partition, groups of two of four parts find 5 % less or better."""
     h = made(np.random.default_rng(5), 1000, 3000)
     start = np.random.default_rng(6).integers(0, 4, h.vertices).astype(np.int32)
+    limits = own_limits(h.weights, start, 4, TOLERANCES)
 
     async def work(peers: Peers) -> tuple[Ids, Ids]:
         nets = (await dealt(h, 0, peers)).nets
-        part = await refining.refined(nets, start, 4, tolerances=TOLERANCES, seed=0, peers=peers)
+        part = await refining.refined(nets, start, limits, seed=0, peers=peers)
         most = len(simplify(h).pins) * 2 // 3
-        better = await groups.regrouped(
-            nets, part, 4, most_pins=most, tolerances=TOLERANCES, seed=0, peers=peers
-        )
+        better = await groups.regrouped(nets, part, limits, most_pins=most, seed=0, peers=peers)
         return part, better
 
     part, better = together(2, work)[0]
@@ -356,6 +350,20 @@ def test_what_ranks_coarsen_costs_hardly_more(model: str, vertices: int, parts: 
     if model != "page-graph":
         assert connectivity_minus_one(h, found) <= 1.03 * connectivity_minus_one(h, alone)
     assert np.array_equal(best(h, 2, parts, pins, model), found)
+
+
+@pytest.mark.parametrize("share", [0.3, 0.9])
+def test_a_giant_keeps_the_balance_of_the_others(share: float) -> None:
+    """Clusters may be heavier than parts without the giant, so limits are those of the vertices."""
+    h = made(np.random.default_rng(4), 2000, 6000, near=40)
+    others = h.weights.sum(axis=0)
+    h.weights[7] = (others * share / (1 - share)).astype(np.int64)
+    found = best(h, 2, 16, 2 * len(h.pins) // 3)
+    assert np.array_equal(best(h, 1, 16, 2 * len(h.pins) // 3), found)
+    loads = np.delete(part_loads(h.weights, found, 16), found[7], axis=0)
+    assert (loads.max(axis=0) <= 1.05 * others / 15).all()
+    alone = best(h, 1, 16, 1 << 40)
+    assert connectivity_minus_one(h, found) <= 1.03 * connectivity_minus_one(h, alone)
 
 
 def test_under_mpirun(tmp_path: Path, mpirun: MpiRun) -> None:

@@ -24,14 +24,13 @@ from crawler.compiled import compiled, in_thread
 from crawler.ports import Peers
 from partition.arrays import Ids, Ints, Keys, sums
 from partition.multilevel import presets
-from partition.multilevel.limits import caps
 from partition.ranks.exchange import Columns, everywhere, joined, reduced, split
 from partition.ranks.shares import Share, contracted, ends
 
 _PIECES: Final = 100  # pieces that a level is taken in, at least
 _MOST_PIECE: Final = 1 << 15  # vertices in a piece, at most: all their ties are held at once
 _TIE: Final = 1 << 20  # a tie of 1; the costs of all nets must sum to less than 2^42
-_NO_TIES: Final = np.iinfo(np.int64).max  # in place of a size of a net, for a vertex with ties
+_HAS_TIES: Final = np.iinfo(np.int64).max  # in place of a size of a net, for a vertex with ties
 
 Shares = npt.NDArray[np.float64]
 T = TypeVar("T", bound=np.generic)
@@ -53,22 +52,22 @@ class Level(NamedTuple):
 async def coarsened(
     share: Share,
     label: Ids,
-    parts: int,
+    limits: Ints,
     most_ends: int,
     *,
-    tolerances: tuple[float, ...],
     seed: int,
     progress: Callable[[str], None],
     peers: Peers,
 ) -> tuple[list[Level], Share]:
     """Coarsen until all shares together have at most `most_ends` pins and ends of pairs.
 
-    Only vertices with equal labels are merged. Returns the levels that were coarsened, and the
-    share of the coarsest one. Coarsening ends earlier if there are few vertices for so many parts,
-    or if hardly any can be merged.
+    Only vertices with equal labels are merged. `limits` (parts x 2): what each part may weigh.
+    Returns the levels that were coarsened, and the share of the coarsest one. Coarsening ends
+    earlier if there are few vertices for so many parts, or if hardly any can be merged.
     """
     preset = presets.DEFAULT
-    few = max(preset.coarsest_per_part * parts, preset.coarsest_vertices)
+    few = max(preset.coarsest_per_part * len(limits), preset.coarsest_vertices)
+    bounds = np.maximum((limits.min(axis=0) * preset.cluster_share).astype(np.int64), 1)
     rng = np.random.default_rng(seed)
     levels: list[Level] = []
     while (held := await ends(share, peers)) > most_ends:
@@ -79,13 +78,12 @@ async def coarsened(
         if len(tied) <= few:
             break
         progress(f"coarsening {len(tied):,} units with {held:,} pins on {peers.size} ranks")
-        limits = caps(share.nets.weights, parts, tolerances).min(axis=0)
         unit, units = await cluster(
             share,
             rng.permutation(tied),
             cost,
             label=label,
-            bounds=np.maximum((limits * preset.cluster_share).astype(np.int64), 1),
+            bounds=bounds,
             target=max(int(len(tied) / preset.max_shrink), few),
             peers=peers,
         )
@@ -193,7 +191,7 @@ async def _chosen(
     sizes, keys = (np.stack(column) for column in zip(*found, strict=True))
     rank_of = np.lexsort((keys, sizes), axis=0)[0]
     key = keys[rank_of, np.arange(len(own))]
-    key[(sizes == _NO_TIES).any(axis=0)] = 0
+    key[(sizes == _HAS_TIES).any(axis=0)] = 0
     chosen, all_keys = np.empty(len(vertex), np.int32), np.empty(len(vertex), np.uint64)
     for rank, (bests, found) in enumerate(await everywhere(peers, (best, key))):
         chosen[rank::size], all_keys[rank::size] = bests, found
@@ -227,12 +225,12 @@ def _ties(
     """Return ties of vertices to clusters of their label: a vertex's place, a cluster, the tie.
 
     Also returns, for each vertex without ties here, the size and the number of its smallest net.
-    A vertex without nets here has the largest size and -1, one with ties has _NO_TIES and -1.
+    A vertex without nets here has the largest size and -1, one with ties has _HAS_TIES and -1.
     """
     room = 4 * len(vertex) + 16
     of, cluster, ties = np.empty(room, np.int32), np.empty(room, np.int32), np.empty(room, np.int64)
     tie = np.zeros(len(leader), np.int64)
-    size = np.full(len(vertex), _NO_TIES - 1, np.int64)
+    size = np.full(len(vertex), _HAS_TIES - 1, np.int64)
     narrowest = np.full(len(vertex), -1, np.int32)
     used = 0
     for row in range(len(vertex)):
@@ -263,7 +261,7 @@ def _ties(
             ties[i] = tie[cluster[i]]
             tie[cluster[i]] = 0
         if used > begin:
-            size[row] = _NO_TIES
+            size[row] = _HAS_TIES
             narrowest[row] = -1
     return of[:used].copy(), cluster[:used].copy(), ties[:used].copy(), size, narrowest
 

@@ -22,10 +22,9 @@ import numpy as np
 from crawler.compiled import compiled, in_thread
 from crawler.ports import Peers
 from partition.arrays import Ids, Ints, sums
-from partition.hypergraph import Hypergraph, part_loads
+from partition.hypergraph import Hypergraph, connectivity_minus_one, part_loads
 from partition.multilevel import presets
 from partition.multilevel.balance import squares
-from partition.multilevel.limits import own_limits
 from partition.multilevel.refine import PROHIBITIVE_PRICE
 from partition.multilevel.state import Quality, excess
 from partition.ranks.coarsening import Shares, pieces
@@ -40,15 +39,13 @@ _LEAST: Final = 1e-9  # a smaller gain is a rounding error
 _LEAST_GAIN: Final = 1e-3  # after a round that gains a smaller share of the cost, none follows
 
 
-async def refined(
-    h: Hypergraph, part: Ids, parts: int, *, tolerances: tuple[float, ...], seed: int, peers: Peers
-) -> Ids:
-    """Return a partition that is no worse in balance, and then in cost.
+async def refined(h: Hypergraph, part: Ids, limits: Ints, *, seed: int, peers: Peers) -> Ids:
+    """Return a partition that is no worse in excess over the limits, and then in cost.
 
-    `h` has the nets of this rank, and the weights of all vertices. All ranks give equal parts, and
-    get equal parts.
+    `h` has the nets of this rank, and the weights of all vertices. `limits` (parts x 2): what each
+    part may weigh. All ranks give equal parts, and get equal parts.
     """
-    refiner = _Refiner(h, part, own_limits(h.weights, part, parts, tolerances), peers)
+    refiner = _Refiner(h, part, limits, peers)
     return await refiner.run(np.random.default_rng(seed))
 
 
@@ -80,7 +77,7 @@ class _Refiner:
                 best, part = new, self._part.copy()
             else:
                 self._go_back(part)
-            if number and not _gains_enough(before, best):
+            if number and not gains_enough(before, best):
                 break
         return part
 
@@ -89,7 +86,7 @@ class _Refiner:
         for _ in range(_SETTLING):
             before = await self._quality()
             await self._pass(PROHIBITIVE_PRICE, 1.0, rng)
-            if not _gains_enough(before, await self._quality()):
+            if not gains_enough(before, await self._quality()):
                 break
 
     async def _pass(self, price: float, aim: float, rng: np.random.Generator) -> None:
@@ -150,8 +147,7 @@ class _Refiner:
 
     async def _quality(self) -> Quality:
         own = int(((self._counts.spread.astype(np.int64) - 1) * self._counts.costs).sum())
-        cost = sum(await everywhere(self._peers, own))
-        return Quality(excess(self._loads, self._caps), cost)
+        return await _judged(own, self._loads, self._caps, self._peers)
 
     def _go_back(self, part: Ids) -> None:
         self._part = part.copy()
@@ -159,8 +155,20 @@ class _Refiner:
         count(self._counts, self._part)
 
 
-def _gains_enough(before: Quality, after: Quality) -> bool:
-    return after.excess < before.excess or after.cost < before.cost * (1 - _LEAST_GAIN)
+async def quality(h: Hypergraph, part: Ids, limits: Ints, peers: Peers) -> Quality:
+    """Return the quality of a partition. `h` has the nets of this rank."""
+    loads = part_loads(h.weights, part, len(limits))
+    return await _judged(connectivity_minus_one(h, part), loads, limits, peers)
+
+
+async def _judged(own: int, loads: Ints, limits: Ints, peers: Peers) -> Quality:
+    """Return the quality of a partition that costs `own` in the nets of this rank."""
+    return Quality(excess(loads, limits), sum(await everywhere(peers, own)))
+
+
+def gains_enough(before: Quality, after: Quality, least: float = _LEAST_GAIN) -> bool:
+    """Return whether the excess is less, or the cost is less by a share of more than `least`."""
+    return after.excess < before.excess or after.cost < before.cost * (1 - least)
 
 
 @compiled

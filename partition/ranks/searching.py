@@ -4,22 +4,24 @@ The ranks divide the seeds among them, and the best result of all seeds is taken
 depend on the number of ranks.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from crawler.ports import Peers
 from partition import assign, engines, models
-from partition.arrays import Ids
+from partition.arrays import Ids, Ints
 from partition.assign import DEFAULT, Counts, Search
-from partition.hypergraph import Hypergraph, connectivity_minus_one
+from partition.hypergraph import Hypergraph
 from partition.models import Model, Objective
 from partition.multilevel import presets
+from partition.multilevel.limits import caps, own_limits
+from partition.multilevel.state import Quality
 from partition.ranks.atoms import Atoms, atoms_of
 from partition.ranks.coarsening import Level, coarsened
 from partition.ranks.exchange import agreed, everywhere
 from partition.ranks.groups import regrouped
-from partition.ranks.refining import refined
+from partition.ranks.refining import gains_enough, quality, refined
 from partition.ranks.shares import Share, ends, whole
 from partition.settings import Settings
 
@@ -36,75 +38,78 @@ async def best(
     """
     most = settings.pins_per_rank
     tolerances = engines.bounds(settings.tolerances, parts)
+    weights = share.nets.weights
     levels, coarsest = await coarsened(
         share,
         np.zeros(share.vertices, np.int32),
-        parts,
+        caps(weights, parts, tolerances),
         most,
-        tolerances=tolerances,
         seed=settings.seed,
         progress=settings.progress,
         peers=peers,
     )
+    del share
     if (held := await ends(coarsest, peers)) > most:
         settings.progress(f"rank 0 searches {held:,} pins, because no more units can be merged")
-    top = levels[0].share if levels else None
-    del share
     known = await whole(coarsest, peers)
     atoms = None if known is None else atoms_of(known, site[:0] if levels else site, links, model)
     del coarsest, known
     part, objective = await _search(atoms, parts, model, settings, peers)
     del atoms
-    if top is None:
+    if not levels:
         return part
-    rng = np.random.default_rng(settings.seed)
-    refinement = _Refinement(parts, model, objective, tolerances, settings, rng, peers)
-    return await refinement.cycles(top, await refinement.descended(levels, part))
+    of_units = part
+    for level in reversed(levels):
+        of_units = of_units[level.unit]
+    limits = own_limits(weights, of_units, parts, tolerances)
+    refinement = _Refinement(limits, model, objective, settings, peers)
+    return await refinement.cycles(levels, part)
 
 
-@dataclass(frozen=True, slots=True)
 class _Refinement:
-    """How a partition of all units is refined on all ranks."""
+    """The refinement of a partition on all ranks. `limits` (parts x 2): those of its giants."""
 
-    parts: int
-    model: Model
-    objective: Objective
-    tolerances: tuple[float, ...]
-    settings: Settings
-    rng: np.random.Generator  # in the same state on all ranks
-    peers: Peers
+    def __init__(
+        self, limits: Ints, model: Model, objective: Objective, settings: Settings, peers: Peers
+    ) -> None:
+        self._limits = limits
+        self._model = model
+        self._objective = objective
+        self._settings = settings
+        self._rng = np.random.default_rng(settings.seed)  # in the same state on all ranks
+        self._peers = peers
 
-    async def cycles(self, top: Share, part: Ids) -> Ids:
-        """Refine by coarsening and uncoarsening again, as `multilevel.steps` does on one rank.
+    async def cycles(self, levels: list[Level], part: Ids) -> Ids:
+        """Refine the partition of the coarsest level, on all levels and again in cycles.
 
-        Only units of the same part are merged. Cycles end when one gains too little.
+        As in `multilevel.steps`, a cycle coarsens again, and merges only units of the same part.
+        Cycles end when one gains too little. `levels` is emptied, which frees memory.
         """
         preset = presets.DEFAULT
-        nets = await self._weighed(top)
-        cost = await self._cost(nets, part)
+        top = levels[0].share
+        part = await self._descended(levels, part)
+        after = await self._quality(top, part)
         for number in range(preset.cycles):
             levels, coarsest = await coarsened(
                 top,
                 part,
-                self.parts,
-                self.settings.pins_per_rank,
-                tolerances=self.tolerances,
+                self._limits,
+                self._settings.pins_per_rank,
                 seed=self._seed(),
-                progress=self.settings.progress,
-                peers=self.peers,
+                progress=self._settings.progress,
+                peers=self._peers,
             )
             lower = part
             for level in levels:
                 lower = level.lowered(lower)
-            lower = await self._refined(coarsest, lower)
-            part = await self.descended(levels, lower)
-            before, cost = cost, await self._cost(nets, part)
-            self.settings.progress(f"cycle {number + 1}: cost {cost:,} after {before:,}")
-            if cost > before * (1 - preset.min_cycle_gain):
+            part = await self._descended(levels, await self._refined(coarsest, lower))
+            before, after = after, await self._quality(top, part)
+            self._settings.progress(f"cycle {number + 1}: cost {after.cost:,}")
+            if not gains_enough(before, after, preset.min_cycle_gain):
                 break
         return part
 
-    async def descended(self, levels: list[Level], part: Ids) -> Ids:
+    async def _descended(self, levels: list[Level], part: Ids) -> Ids:
         """Refine the partition of the coarsest level on each level up to the first."""
         while levels:
             share, unit = levels.pop()
@@ -112,40 +117,27 @@ class _Refinement:
         return part
 
     async def _refined(self, share: Share, part: Ids) -> Ids:
-        most, peers = self.settings.pins_per_rank, self.peers
-        self.settings.progress(f"refining {len(part):,} units on {peers.size} ranks")
+        most, peers = self._settings.pins_per_rank, self._peers
+        self._settings.progress(f"refining {len(part):,} units on {peers.size} ranks")
         nets = await self._weighed(share)
         if sum(await everywhere(peers, len(nets.pins))) > most:
-            part = await refined(
-                nets,
-                part,
-                self.parts,
-                tolerances=self.tolerances,
-                seed=self._seed(),
-                peers=peers,
-            )
+            part = await refined(nets, part, self._limits, seed=self._seed(), peers=peers)
         return await regrouped(
-            nets,
-            part,
-            self.parts,
-            most_pins=most,
-            tolerances=self.tolerances,
-            seed=self._seed(),
-            peers=peers,
+            nets, part, self._limits, most_pins=most, seed=self._seed(), peers=peers
         )
 
     def _seed(self) -> int:
-        return int(self.rng.integers(1 << 31))
+        return int(self._rng.integers(1 << 31))
 
-    async def _cost(self, nets: Hypergraph, part: Ids) -> int:
-        return sum(await everywhere(self.peers, connectivity_minus_one(nets, part)))
+    async def _quality(self, share: Share, part: Ids) -> Quality:
+        return await quality(await self._weighed(share), part, self._limits, self._peers)
 
     async def _weighed(self, share: Share) -> Hypergraph:
         """Return this rank's nets of a level, and its pairs as nets if their bytes count."""
-        nets, objective = share.nets, self.objective
-        if not self.model.hyper or not objective.t_byte:
+        nets, objective = share.nets, self._objective
+        if not self._model.hyper or not objective.t_byte:
             return nets
-        sums = await everywhere(self.peers, (int(nets.costs.sum()), int(share.costs.sum())))
+        sums = await everywhere(self._peers, (int(nets.costs.sum()), int(share.costs.sum())))
         senders, lengths = (sum(column) for column in zip(*sums, strict=True))
         scale = models.factor(objective, objective.cost(senders, lengths))
         of_pairs = share.low, share.high
