@@ -45,7 +45,7 @@ def batches(
         for file in table_files(path):
             groups = yield from _batches_of(file, columns, optional, share, groups)
     except OSError as error:
-        what = "no such file" if isinstance(error, FileNotFoundError) else one_line(error)
+        what = "no such file" if isinstance(error, FileNotFoundError) else _one_line(error)
         raise UserError(f"{path}: {what}; a Parquet file is needed") from None
 
 
@@ -77,10 +77,10 @@ def _batches_of(
                 yield batch
             return groups.stop
     except pa.ArrowInvalid as error:
-        raise UserError(f"{path}: not a Parquet file: {one_line(error)}") from None
+        raise UserError(f"{path}: not a Parquet file: {_one_line(error)}") from None
 
 
-def one_line(error: Exception) -> str:
+def _one_line(error: Exception) -> str:
     """Return what an error of pyarrow says, which may have several lines."""
     return " ".join(str(error).split())
 

@@ -128,20 +128,12 @@ def combined(
     return min([walk.combined(h, own, best, others), best], key=quality_of)
 
 
-def improved(
-    h: Hypergraph,
-    part: Ids,
-    limits: Ints,
-    *,
-    seed: int = 0,
-    preset: Preset = presets.DEFAULT,
-    check: bool = False,
-) -> Ids:
-    """Refine a partition in cycles. Returns one that is no worse within the same limits.
+def improved(h: Hypergraph, part: Ids, limits: Ints, *, seed: int) -> Ids:
+    """Refine a partition in cycles. Returns one no worse in excess over the limits, then in cost.
 
-    `limits`: what each part may weigh, parts x 2.
+    `limits` (parts x 2): what each part may weigh.
     """
-    walk = Walk(preset, np.random.default_rng(seed), _silent, check)
+    walk = Walk(presets.DEFAULT, np.random.default_rng(seed), _silent, check=False)
     found = walk.warm(_prepared(h), limits, part)
     return min([found, part], key=lambda one: judged(h, one, limits))
 

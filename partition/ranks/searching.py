@@ -67,7 +67,10 @@ async def best(
 
 
 class _Refinement:
-    """The refinement of a partition on all ranks. `limits` (parts x 2): those of its giants."""
+    """The refinement of a partition on all ranks.
+
+    `limits` (parts x 2): what each part may weigh on all levels, in cycles as well.
+    """
 
     def __init__(
         self, limits: Ints, model: Model, objective: Objective, settings: Settings, peers: Peers
