@@ -189,3 +189,37 @@ def test_units_are_kept_whole() -> None:
             part = assign.assign(web, model, 4, Settings()).part
             first = part[np.unique(unit, return_index=True)[1]]
             assert np.array_equal(part, first[unit]), name
+
+
+def least_imbalance(weights: np.ndarray) -> float:
+    """The least that the larger imbalance of two parts can be: by all sums of both weights."""
+    of_requests = {0: {0}}  # number of requests -> the bytes that some units with as many have
+    for size, requests in weights.tolist():
+        before = {number: set(sums) for number, sums in of_requests.items()}
+        for number, sums in before.items():
+            of_requests.setdefault(number + requests, set()).update(one + size for one in sums)
+    whole = weights.sum(axis=0).tolist()
+    return min(
+        max(max(number, total - number) / total for number, total in zip(pair, whole, strict=True))
+        * 2
+        - 1
+        for requests, sums in of_requests.items()
+        for pair in ((size, requests) for size in sums)
+    )
+
+
+@pytest.mark.parametrize("seed", [2, 43, 266, 268])
+def test_hybrid_of_a_few_pages_is_nearly_as_even_as_its_units_can_be(seed: int) -> None:
+    """Of partitions that aren't balanced, one with few messages was taken, however uneven."""
+    random = np.random.default_rng(seed)
+    giants, others = int(random.integers(0, 3)), int(random.integers(20, 90))
+    sizes = np.append(random.integers(200, 1500, giants), random.integers(1, 20, others))
+    random.shuffle(sizes)
+    pages = len(sizes)
+    site = np.unique(np.sort(random.integers(0, 5, pages)), return_inverse=True)[1]
+    links = int(random.integers(5, 200))
+    ends = [random.integers(0, pages, links) for _ in range(2)]
+    web = webgraph.from_arrays(*ends, site=site, bytes=sizes)
+    unit = models.units(web, Units.HYBRID, 2, {})
+    plan = planning.plan(web, "hybrid", 2, Settings())
+    assert max(plan.counts.imbalances) <= least_imbalance(models.weights(web, unit)) + 0.05

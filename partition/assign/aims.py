@@ -44,6 +44,7 @@ class Aims:
     few: Counts
     little: Counts
     tolerances: Tolerances
+    allowed: float  # the largest imbalance that is allowed (`limits.allowed_imbalance`)
     policy: Policy
 
     def objective(self, weight: float) -> Objective:
@@ -61,11 +62,18 @@ class Aims:
             volume * within(self.little, self.tolerances),
         )
 
-    def rank(self, counts: Counts) -> tuple[bool, float, float]:
-        """Return the rank of a partition: balance first, then the worse miss, then the sum."""
+    def rank(self, counts: Counts) -> tuple[bool, float, float, float]:
+        """Return the rank of a partition: balance first, then the worse miss, then the sum.
+
+        Of partitions that aren't balanced, the one comes first that exceeds what is allowed by
+        the least. With giants, what is allowed is more than the tolerances.
+        """
         objective = self.objective(self.policy.volume_weight)
         value = objective.cost(counts.messages_page_part, counts.volume_bytes)
-        return not within(counts, self.tolerances), max(1.0, *self.misses(counts)), value
+        pairs = zip(counts.imbalances, self.tolerances, strict=True)
+        beyond = [imbalance - self.allowed for imbalance, bound in pairs if imbalance > bound]
+        over = max([0.0, *beyond])
+        return bool(beyond), over, max(1.0, *self.misses(counts)), value
 
 
 class Weight:

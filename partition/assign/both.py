@@ -17,6 +17,7 @@ from partition.assign.linked import Counts
 from partition.assign.search import Search
 from partition.engines import Partition, Start
 from partition.models import MESSAGES, Objective, Units
+from partition.multilevel.limits import allowed_imbalance
 
 
 class _Found(NamedTuple):
@@ -44,7 +45,9 @@ def _scaled(search: Search, part: Ids) -> Objective:
 
 def _with_aims(search: Search, unit: Ids, whole: Ids) -> Ids:
     little, few = (_counted(search, part) for part in _extremes(search, whole))
-    aims = Aims(few.counts, little.counts, search.settings.tolerances, search.policy)
+    tolerances = search.settings.tolerances
+    allowed = allowed_imbalance(search.linked.weights(unit), search.parts, tolerances)
+    aims = Aims(few.counts, little.counts, tolerances, allowed, search.policy)
     objective = aims.objective(search.policy.volume_weight)
     part = search.refined(unit, objective, [little.part, few.part]).part
     found = [little, few, _counted(search, part)]
