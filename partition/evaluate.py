@@ -93,7 +93,10 @@ def traffic(web: WebGraph, part: Ids, parts: int) -> Ints:
 def _other_parts(
     end: Ids, other: Ids, ends: int, parts: int
 ) -> Ints:  # pragma: no cover - compiled
-    """Return with how many distinct parts each end of a link occurs. Links may have any order."""
+    """Return the number of distinct parts that each end of links occurs with; (ends,).
+
+    `end`, `other`: of each link, an end and the part of the other end. Links may have any order.
+    """
     starts = np.zeros(ends + 1, np.int64)
     for e in end:
         starts[e + 1] += 1

@@ -92,7 +92,8 @@ def forecast(
     fetch_s = np.array([politeness.fetch_s_of.get(site, politeness.fetch_s) for site in web.sites])
     robots_s = (delay_s + fetch_s) * politeness.asks_robots
     pages_s = np.bincount(web.site, minlength=len(web.sites)) / politeness.rates(web.sites)
-    site_s = fetch_s * politeness.asks_robots + pages_s  # the delay after robots.txt is a page's
+    # `pages_s` has a delay too many, after the last page. It stands for the one after robots.txt.
+    site_s = fetch_s * politeness.asks_robots + pages_s
     pages = np.bincount(part, minlength=parts)
     busy_s = costs.page_s * pages + costs.url_s * _urls(web, part, parts)
     order, finder = discovered(web, seeds)

@@ -388,9 +388,9 @@ def _objective(arguments: argparse.Namespace) -> Objective | None:
         if remember:
             raise UserError("--remember all: only with --t-byte")
         return None
-    models = arguments.models if arguments.command == "evaluate" else [arguments.model]
-    if models and "hybrid" not in models and models != [None]:
-        raise UserError(f"--t-start, --t-byte: only for hybrid; model: {', '.join(models)}")
+    named = arguments.models if arguments.command == "evaluate" else [arguments.model or "hybrid"]
+    if named and "hybrid" not in named:
+        raise UserError("--t-start, --t-byte: only for the model hybrid; leave them out")
     objective = Objective(1.0 if t_start is None else t_start, t_byte or 0.0, remember)
     if not objective.t_start and not objective.t_byte:
         raise UserError("--t-start, --t-byte: one of them must be more than 0")

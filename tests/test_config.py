@@ -203,6 +203,8 @@ def test_overrides(override: str, table: str, key: str, value: object) -> None:
         ("storage.compression=4", ["storage.compression = 4", "less than or equal to 3"]),
         ("session.max_time=soon", ["session.max_time = 'soon'", "3h55m", "90s"]),
         ("session.max_time=-5s", ["session.max_time = '-5s'", "3h55m"]),
+        ("session.max_time=\u0661h", ["session.max_time = '\u0661h'", "3h55m"]),
+        ("storage.warc_size=\u0661k", ["storage.warc_size = '\u0661k'"]),
         ("robots.agent=", ["robots.agent = ''", "must have at least 1 character"]),
         ("storage.compression=-1", [": must be greater than or equal to 0"]),
         ("robots.agent=7", ["robots.agent = 7: must be a string, in quotes"]),

@@ -246,7 +246,7 @@ def test_refining_finds_two_groups() -> None:
 def test_groups_are_refined_never_worse_and_as_on_one_rank(
     h: Hypergraph, ranks: int, parts: int, seed: int, most: int
 ) -> None:
-    """Also nothing but the groups changes: with groups of no pins, nothing does."""
+    """If no two parts fit into a group, nothing changes."""
     part = np.random.default_rng(seed).integers(0, parts, h.vertices).astype(np.int32)
     limits = own_limits(h.weights, part, parts, TOLERANCES)
 

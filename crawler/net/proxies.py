@@ -98,7 +98,7 @@ def _entry(word: str) -> _Entry:
             digits = ""
         elif before:
             name = before
-    if digits.isascii() and digits.isdigit():
+    if digits.isdecimal():
         port = int(digits)
     try:
         return _Entry(ip_network(name, strict=False), "", port)

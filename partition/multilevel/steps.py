@@ -128,7 +128,7 @@ class Walk:
         levels = self._coarsened(top, limits, label)
         coarse = part
         for level in levels[1:]:
-            coarse = _lowered(coarse, level)
+            coarse = lowered(coarse, level.unit)
         return self._descended(levels, *self._refined(levels[-1], coarse, limits), limits)
 
     def _coarsened(self, top: _Level, limits: Ints, label: Ids) -> list[_Level]:
@@ -153,10 +153,10 @@ class Walk:
             if units > h.vertices * preset.stall_ratio:
                 break
             level = _Level(contract(h, unit, units), unit, None)
-            label = _lowered(label, level)
+            label = lowered(label, unit)
             if (homes := levels[-1].homes) is not None:
                 held = part_loads(homes.held, unit, units)
-                level = level._replace(homes=Homes(_lowered(homes.home, level), held, homes.most))
+                level = level._replace(homes=Homes(lowered(homes.home, unit), held, homes.most))
             levels.append(level)
         return levels
 
@@ -198,8 +198,8 @@ def _top(h: Hypergraph) -> _Level:
     return _Level(h, np.arange(h.vertices, dtype=np.int32), None)
 
 
-def _lowered(values: Ids, level: _Level) -> Ids:
-    """Return, for each vertex of this level, the value that its vertices above have in common."""
-    lower = np.empty(level.h.vertices, np.int32)
-    lower[level.unit] = values
+def lowered(values: Ids, unit: Ids) -> Ids:
+    """Return, for each unit, the value that its vertices have in common."""
+    lower = np.empty(int(unit.max(initial=-1)) + 1, np.int32)
+    lower[unit] = values
     return lower

@@ -24,6 +24,7 @@ from crawler.compiled import compiled, in_thread
 from crawler.ports import Peers
 from partition.arrays import Ids, Ints, Keys, sums
 from partition.multilevel import presets
+from partition.multilevel.steps import lowered
 from partition.ranks.exchange import Columns, everywhere, joined, reduced, split
 from partition.ranks.shares import Share, contracted, ends
 
@@ -41,12 +42,6 @@ class Level(NamedTuple):
 
     share: Share  # of this rank
     unit: Ids  # of each vertex: its vertex on the next level
-
-    def lowered(self, values: Ids) -> Ids:
-        """Return, for each vertex of the next level, the value that its vertices have in common."""
-        lower = np.empty(int(self.unit.max(initial=-1)) + 1, np.int32)
-        lower[self.unit] = values
-        return lower
 
 
 async def coarsened(
@@ -90,7 +85,7 @@ async def coarsened(
         if share.vertices - units < len(tied) * (1 - preset.stall_ratio):
             break
         levels.append(Level(share, unit))
-        label = levels[-1].lowered(label)
+        label = lowered(label, unit)
         share = await contracted(share, unit, units, peers)
     return levels, share
 

@@ -97,11 +97,11 @@ async def _search_each(
     def search() -> Ids:
         if peers.rank >= len(groups):
             return part[:0]
-        # Equal nets of several ranks may list their pins in different orders.
         group = groups[peers.rank]
         start = np.searchsorted(group, part[of_vertex == peers.rank]).astype(np.int32)
-        found = improved(only(ascending(own), mine), start, limits[group], seed=seeds[peers.rank])
-        return group[found]
+        # Ranks may list the pins of equal nets in different orders, and the first net is kept.
+        nets = only(ascending(own), mine)
+        return group[improved(nets, start, limits[group], seed=seeds[peers.rank])]
 
     for rank, new in enumerate(await everywhere(peers, await agreed(peers, search))):
         part[of_vertex == rank] = new

@@ -17,6 +17,7 @@ from partition.models import Model, Objective
 from partition.multilevel import presets
 from partition.multilevel.limits import caps, own_limits
 from partition.multilevel.state import Quality
+from partition.multilevel.steps import lowered
 from partition.ranks.atoms import Atoms, atoms_of
 from partition.ranks.coarsening import Level, coarsened
 from partition.ranks.exchange import agreed, everywhere
@@ -104,7 +105,7 @@ class _Refinement:
             )
             lower = part
             for level in levels:
-                lower = level.lowered(lower)
+                lower = lowered(lower, level.unit)
             part = await self._descended(levels, await self._refined(coarsest, lower))
             before, after = after, await self._quality(top, part)
             self._settings.progress(f"cycle {number + 1}: cost {after.cost:,}")
